@@ -28,12 +28,6 @@ SECONDS = 1.5
 RUNS = 4
 CLEARLY = 0.95
 """Another engine is taken if it needs less than this share of the first one's time."""
-CHECKED = "checked"
-"""The key beside the seconds of the engines under which the time of the last check is kept, in seconds since 1970."""
-CHECK_AFTER = 3600.0
-"""Seconds after which a measurement is checked again: the engine it chose runs a few times."""
-HOLDS = 1.25
-"""A measurement is repeated if the engine it chose now takes more than this times its seconds, or less by this factor."""
 
 
 def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str, threads: int | None) -> StagedNetwork:
@@ -41,10 +35,8 @@ def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str
 
     Where there are several, the uncut network is run in each by turns at its working size, once for this network, size,
     precision, number of threads and machine; the seconds are kept in ``engines.json`` in the cache folder
-    (``clockseg.engines.cache_directory``) until ``clear_cache()``, or until an engine's version changes. At most once an
-    hour, the engine chosen is run a few times more: if its seconds no longer hold, for instance because they were measured
-    while the machine was busy, all are measured again. An engine that can't run the network drops out; if none can, the
-    error is the first one's. A network of functions stays as it is.
+    (``clockseg.engines.cache_directory``) until ``clear_cache()``, or until an engine's version changes. An engine that can't
+    run the network drops out; if none can, the error is the first one's. A network of functions stays as it is.
     """
     if not contenders:
         raise MissingDependency(f"no engine for precision {precision!r} is installed: pip install openvino")
@@ -53,22 +45,11 @@ def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str
     if len(contenders) == 1 or not isinstance(net.whole, GraphPart) or net.sidecar is None:
         return next(iter(contenders.values()))(net)
     key = _key(net, net.whole, precision, threads)
-    known = recall().get(key, {})
-    seconds = {name: known[name] for name in contenders if name in known}
-    due = time.time() - known.get(CHECKED, 0.0) > CHECK_AFTER
-    if set(known) - {CHECKED} != set(contenders) or (due and not _holds(net, contenders, seconds)):
+    seconds = recall().get(key, {})
+    if seconds.keys() != contenders.keys():
         seconds = measure(net, contenders)
-        due = True
-    if due:
-        add_note(REMEMBERED, key, seconds | {CHECKED: time.time()})
-    return contenders[fastest(seconds)](net)
-
-
-def _holds(net: StagedNetwork, contenders: Mapping[str, Engine], seconds: Mapping[str, float]) -> bool:
-    """Return True if the engine that was fastest still takes about the seconds that were measured."""
-    chosen = fastest(seconds)
-    now = measure(net, {chosen: contenders[chosen]}, rounds=1)[chosen]
-    return seconds[chosen] / HOLDS <= now <= seconds[chosen] * HOLDS
+        add_note(REMEMBERED, key, seconds)
+    return contenders[fastest({name: seconds[name] for name in contenders})](net)
 
 
 def fastest(seconds: Mapping[str, float]) -> str:
@@ -125,7 +106,7 @@ def _key(net: StagedNetwork, whole: GraphPart, precision: str, threads: int | No
     )
 
 
-def measure(net: StagedNetwork, contenders: Mapping[str, Engine], *, rounds: int = ROUNDS) -> dict[str, float]:
+def measure(net: StagedNetwork, contenders: Mapping[str, Engine]) -> dict[str, float]:
     """Return the seconds of the uncut ``net`` on noise in each engine; infinite for one that cannot run it.
 
     The engines run by turns, and the shortest run of each counts, which other work on the machine disturbs least.
@@ -144,7 +125,7 @@ def measure(net: StagedNetwork, contenders: Mapping[str, Engine], *, rounds: int
             first = first or error
     if not running and first is not None:
         raise first
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         for name, whole in running.items():
             seconds[name] += _runs(whole, value)
     return {name: min(found) if found else math.inf for name, found in seconds.items()}
