@@ -12,7 +12,7 @@ from clockseg.clocks.rates import frame_oracle, skip_frame
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import official, read_data
 from clockseg.datasets.known_classes import PASCAL, YOUTUBE_OBJECTS
-from clockseg.errors import DataError, UsageError
+from clockseg.errors import DataError
 from clockseg.evaluation.evaluate import evaluate
 from clockseg.evaluation.metrics import confusion
 from dataset_trees import save, scene, youtube
@@ -39,7 +39,6 @@ def test_every_tenth_frame_is_a_labelled_one_and_counts_from_21_on(data: Path) -
         (40, True),
     ]
     assert len(read_data(data)[0].images) == 42
-    assert official.youtube_objects(data, scored_from=1)[0].labelled == 5
 
 
 def test_the_mask_is_the_class_of_the_shot(data: Path) -> None:
@@ -150,8 +149,7 @@ def test_shots_without_masks_are_left_out(tmp_path: Path) -> None:
 
 
 def test_wrong_numbers(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="scored_from is 0; it must be a whole number of at least 1"):
-        official.youtube_objects(youtube(tmp_path, frames=1), scored_from=0)
+    youtube(tmp_path, frames=1)
     save(tmp_path / "cat" / "data" / "0003" / "shots" / "001" / "labels" / "mask.jpg", scene(4, 4))
     with pytest.raises(DataError, match=r"mask\.jpg: its name does not end with a number"):
         official.youtube_objects(tmp_path)

@@ -13,7 +13,7 @@ from clockseg.clocks.expressions import object_named
 from clockseg.datasets import clip_folders
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.official import OFFICIAL
-from clockseg.datasets.translated import FIRST_SCORED, translate
+from clockseg.datasets.translated import translate
 from clockseg.errors import DataError, UsageError, nearest, whole_number
 
 
@@ -46,19 +46,11 @@ class Layout:
         return clips
 
 
-def read_translated(
-    path: Path,
-    *,
-    shift: int = 16,
-    crop: int | None = None,
-    of: str | Layout | None = None,
-    every: int = 1,
-    scored_from: int = FIRST_SCORED,
-) -> list[Clip]:
+def read_translated(path: Path, *, shift: int = 16, of: str | Layout | None = None, every: int = 1) -> list[Clip]:
     """Return translated sequences of the pictures in ``path``, which has the layout ``of``; ``every``: every N-th per clip."""
     every = whole_number(every, "every")
     clips = [replace(clip, every=every) for clip in _chosen(of, path).read(path)]
-    return translate(clips, shift=shift, crop=crop, scored_from=scored_from)
+    return translate(clips, shift=shift)
 
 
 LAYOUTS: Mapping[str, Callable[..., list[Clip]]] = {

@@ -129,13 +129,16 @@ def _nyud_timestamp(frame: Path) -> float:
     return float(found[1])
 
 
-def youtube_objects(path: Path, *, scored_from: int = 21) -> list[Clip]:
+FIRST_SCORED = 21
+"""The number of the first frame of YouTube-Objects that is scored: it has two predecessors ten frames apart."""
+
+
+def youtube_objects(path: Path) -> list[Clip]:
     """Return a clip for each shot with masks, from its first mask on; ``every=10`` takes the labelled frames.
 
-    Labels start at frame number ``scored_from``, so that each labelled frame has two predecessors ten frames apart. As in
-    the authors' evaluation, frames and masks are scaled to a longer side of 500 pixels, and no pixel is ignored.
+    Labels start at frame number ``FIRST_SCORED``. As in the authors' evaluation, frames and masks are scaled to a longer side
+    of 500 pixels, and no pixel is ignored.
     """
-    whole_number(scored_from, "scored_from")
     names = known.YOUTUBE_OBJECTS.names
     shots = [
         (label, shot)
@@ -146,10 +149,10 @@ def youtube_objects(path: Path, *, scored_from: int = 21) -> list[Clip]:
     ]
     if not shots:
         raise missing(path / names[1] / "data", "folders VIDEO/shots/SHOT, here or of another class", _YOUTUBE)
-    return [_youtube_clip(shot, label, scored_from) for label, shot in shots]
+    return [_youtube_clip(shot, label) for label, shot in shots]
 
 
-def _youtube_clip(shot: Path, label: int, scored_from: int) -> Clip:
+def _youtube_clip(shot: Path, label: int) -> Clip:
     masks, frames = _numbered(shot / "labels"), _numbered(shot / "images")
     if not masks:
         raise missing(shot / "labels", "the masks of the shot, NNNNN.jpg", _YOUTUBE)
@@ -162,7 +165,7 @@ def _youtube_clip(shot: Path, label: int, scored_from: int) -> Clip:
     video = shot.parents[1]
     name = f"{video.parents[1].name}/{video.name}/{shot.name}"
     images = tuple(frames[number] for number in numbers)
-    labels = tuple(masks.get(number) if number >= scored_from else None for number in numbers)
+    labels = tuple(masks.get(number) if number >= FIRST_SCORED else None for number in numbers)
     clip = Clip(name, shot, images, labels, known.YOUTUBE_OBJECTS)
     return replace(clip, read_image=read_youtube_frame, read_labels=ShotMask(label))
 
@@ -256,17 +259,13 @@ def camvid(path: Path, *, split: str = "val") -> list[Clip]:
     return clips
 
 
-def davis(
-    path: Path, *, split: str | None = None, resolution: str | None = None, shots: Mapping[str, str] | None = None
-) -> list[Clip]:
+def davis(path: Path, *, split: str | None = None, shots: Mapping[str, str] | None = None) -> list[Clip]:
     """Return a clip for each shot, for those in the list ``split`` ("480p/val", "2017/val"), or for those in ``shots``.
 
-    ``resolution``: the name of a folder (default: 480p if it exists, else none). ``shots``: the class that each shot shows,
-    such as ``{"dog": "dog", "dog-agility": "dog"}``; a network's other classes then count as background. Without it
-    everything that is not background is the class "object".
+    ``shots``: the class that each shot shows, such as ``{"dog": "dog", "dog-agility": "dog"}``; a network's other classes
+    then count as background. Without it everything that is not background is the class "object".
     """
-    if resolution is None:
-        resolution = "480p" if (path / "JPEGImages" / "480p").is_dir() else ""
+    resolution = "480p" if (path / "JPEGImages" / "480p").is_dir() else ""
     images, masks = path / "JPEGImages" / resolution, path / "Annotations" / resolution
     there = [folder.name for folder in folders(images)]
     if not there:
