@@ -258,7 +258,7 @@ def test_the_command_writes_a_file_that_evaluate_takes(capsys, video, network, t
 def test_the_fixed_threshold_clocks_and_several_videos(capsys, video, network, tmp_path) -> None:
     other = write_video(tmp_path / "still.mp4", [frame(3)] * 8)
     common = ["--fire-rate", 0.4, "--keep", "threshold", "--network", network, "--engine", "onnxruntime"]
-    found = tuned(capsys, video, other, *common, "--clock", "difference({}, of='scores')", "--watch", 1, "--cap", 5)
+    found = tuned(capsys, video, other, *common, "--clock", "difference({}, of='scores', watch=1)", "--cap", 5)
     assert found["schedule"] == (f'either(difference({found["threshold"]!r}, of="scores", watch=1), at_least_every(5))')
     assert found["fixed"]["schedule"] == found["schedule"]
     assert [clip["frames"] for clip in found["clips"]] == [30, 8]
@@ -322,8 +322,7 @@ def test_a_video_of_one_frame_is_no_help(capsys, network, tmp_path) -> None:
         (["--clock", "adaptive("], "all arguments but the threshold"),
         (["--clock", "difference(off='pixels')"], "unexpected keyword argument 'off'"),
         (["--clock", "confidence"], "--keep threshold"),
-        (["--watch", "3"], "Give at most 2"),
-        (["--clock", "adaptive(watch=1)", "--watch", "1"], "given twice"),
+        (["--clock", "adaptive(watch=3)"], "Give at most 2"),
         (["--out", "schedule.txt"], "ends in .toml"),
     ],
 )

@@ -91,8 +91,6 @@ def _add_clock(kinds: Commands) -> None:
     group.add_argument("--carry", default="warp(flow)", metavar="SPEC", help=help)
     help = "frames of video to run the network on, the first of each clip (default: 600)"
     group.add_argument("--frames", type=positive, default=600, metavar="N", help=help)
-    help = "replays of the frames, each with other intervals (default: 4)"
-    group.add_argument("--passes", type=positive, default=4, metavar="N", help=help)
     group.add_argument("--steps", type=positive, default=1500, metavar="N", help="steps (default: 1500)")
     _add_shared(parser, group)
 
@@ -129,7 +127,7 @@ def run_clock(args: argparse.Namespace) -> int:
     from clockseg.training.clock import RECIPE, Choices, train_clock
 
     check_new_network(args.out, overwrite=args.overwrite or args.resume)
-    same = {name: getattr(args, name) for name in ("frames", "passes", "seed", "resume")}
+    same = {name: getattr(args, name) for name in ("frames", "seed", "resume")}
     choices = Choices(carry=parse_carry(args.carry), recipe=replace(RECIPE, steps=args.steps), **same)
 
     def train(clips: list[Clip], how: dict[str, Any]) -> Trained:

@@ -53,11 +53,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group = parser.add_argument_group("clock")
     help = (
         "adaptive, difference, confidence or package.module:name, with all arguments but the threshold by name, such as "
-        'difference(of="pixels") (default: adaptive)'
+        'adaptive(watch=1) or difference(of="pixels") (default: adaptive)'
     )
     group.add_argument("--clock", default="adaptive", metavar="SPEC", help=help)
-    help = "stage that the clock watches (default: the last but one)"
-    group.add_argument("--watch", type=positive, metavar="STAGE", help=help)
     group.add_argument("--cap", type=positive, metavar="N", help="fire at least every N frames")
     help = "keep the fire rate by adapting the threshold, or keep the threshold, as in the paper (default: rate)"
     group.add_argument("--keep", choices=("rate", "threshold"), default="rate", help=help)
@@ -71,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.execution.recording import record
     from clockseg.planning.fire_rate import at_fire_rate, clock_text, to_record
 
-    clock = clock_text(args.clock, watch=args.watch)
+    clock = clock_text(args.clock)
     if args.keep == "rate" and clock.startswith("confidence("):
         raise UsageError(
             "confidence can't be paced, because it has no reference to compare with. Add --keep threshold."

@@ -21,10 +21,10 @@ from clockseg.planning.tuning import Point, Replayed, Tuned, tried, tune
 CLOCKS = ("adaptive", "difference", "confidence")
 
 
-def clock_text(text: str, *, watch: int | None = None) -> str:
-    """Return a clock with ``{}`` for its threshold; ``watch``: the stage it looks at. ``UsageError`` for anything else.
+def clock_text(text: str) -> str:
+    """Return a clock with ``{}`` for its threshold; ``UsageError`` for anything else.
 
-    >>> clock_text("adaptive()", watch=1)
+    >>> clock_text("adaptive(watch=1)")
     'adaptive({}, watch=1)'
     """
     given = text.strip()
@@ -42,8 +42,6 @@ def clock_text(text: str, *, watch: int | None = None) -> str:
             'name, such as difference(of="pixels").'
         )
     arguments = [PLACE, *(ast.unparse(keyword).replace("'", '"') for keyword in call.keywords)]
-    if watch is not None:
-        arguments.append(f"watch={watch}")
     return f"{name}({', '.join(arguments)})"
 
 
