@@ -54,9 +54,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     kills = {"videos": 1, "kills": 1, "runs": 1, "killed": {}, "there": [[]], "different": []}
     monkeypatch.setattr(harness, "RESULTS", tmp_path)
     monkeypatch.setattr("benchmarks.cases.kills.measure", lambda asked: kills)
-    command = {"network": "n", "schedule": "s", "promised": [1.0], "taken": [2.0], "ratio": 0.5}
-    found = {"plans": {"videos": []}, "command": {"frames": 1, "load_average": 0, "rows": [command]}}
-    monkeypatch.setattr("benchmarks.cases.planner.part", lambda name, asked: found[name])
+    found = {"frames": 100, "pieces": 1, "schedule": "s", "first_mib": 100.0, "last_mib": 110.0}
+    monkeypatch.setattr("benchmarks.cases.memory.part", lambda name, asked: dict(found))
     return tmp_path
 
 
@@ -69,14 +68,14 @@ def test_results_are_written_only_if_no_option_was_changed(results: Path, option
 
 
 def test_a_part_measured_alone_leaves_the_others_as_they_were(results: Path) -> None:
-    assert harness.main(["planner"]) == 0
-    before = json.loads((results / "planner.json").read_text())["parts"]
-    before["plans"]["seen"] = True
-    (results / "planner.json").write_text(json.dumps({"parts": before}))
-    assert harness.main(["planner", "--parts", "command", "--write"]) == 0
-    after = json.loads((results / "planner.json").read_text())["parts"]
-    assert (list(after), after["plans"].get("seen")) == (["plans", "command"], True)
-    assert "| n | `s` | 1.0 | 2.0 | 0.50 |" in (results / "command-time.md").read_text()
+    assert harness.main(["memory"]) == 0
+    before = json.loads((results / "memory.json").read_text())["parts"]
+    before["160x90"]["seen"] = True
+    (results / "memory.json").write_text(json.dumps({"parts": before}))
+    assert harness.main(["memory", "--parts", "640x360", "--write"]) == 0
+    after = json.loads((results / "memory.json").read_text())["parts"]
+    assert [after[name].get("seen") for name in ("160x90", "640x360", "3840x2160")] == [True, None, None]
+    assert "| 640x360, 100 frames in 1 pieces | `s` | 100.0 | 110.0 | +10.0% |" in (results / "memory.md").read_text()
 
 
 def test_nothing_can_be_rendered_before_it_was_measured(results: Path, capsys) -> None:

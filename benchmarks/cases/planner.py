@@ -1,33 +1,24 @@
-"""Promises of `plan` against what came: its schedules on blocks held back and run on every frame, and whole commands.
+"""Promises of `plan` against what came: its schedules on blocks held back, and run on every frame.
 
-* plans: three videos are planned with `street` alone, and with a big network, its 8 bits and a small one, for pixel agreement;
-  the first network is the reference. Of the same trials two goals are answered: the least time that keeps 98 %, and the most
-  agreement in a third of the time.
-* command: the time that is promised for the whole command, from the first frames of a video, against what `segment` then takes
-  on more of it, in a process of its own with all outputs. Both take turns.
+Three videos are planned with `street` alone, and with a big network, its 8 bits and a small one, for pixel agreement; the first
+network is the reference. Of the same trials two goals are answered: the least time that keeps 98 %, and the most agreement in a
+third of the time.
 """
 
 from __future__ import annotations
 
-import os
-import statistics
-import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks.harness import Facts, figure, listing, say, share, where
+from benchmarks.harness import Facts, figure, listing, say, share
 from benchmarks.inputs import DRIVING, FIXED_CAMERA, data
-from benchmarks.measuring import clockseg, compared, ratio, took, turns
+from benchmarks.measuring import compared
 from clockseg import load, parse_schedule, plan
 from clockseg.datasets import read_data
-from clockseg.planning.command_time import command_times
 from clockseg.planning.planner import Callbacks, Goal, Variant
 
-PARTS = {"plans": "planner", "command": "command-time"}
-"""The page of each part."""
-OPTIONS = {"engine": "auto", "threads": None, "limit": 200, "frames": 600, "rounds": 3}
+OPTIONS = {"engine": "auto", "threads": None, "limit": 200}
 VIDEOS = {
     "driving": ("videos", DRIVING),
     "fixed camera": ("videos", FIXED_CAMERA),
@@ -35,14 +26,9 @@ VIDEOS = {
 }
 NETWORKS = (("street",), ("street-large", "street-large-int8", "street"))
 KEEP, TIME = 0.98, 1 / 3
-COMMANDS = (
-    "skip_frame(3)",
-    "carried(skip_frame(6), interpolate(flow))",
-    "carried(budget(motion_residual, network_rate=0.25, cap=16), warp(flow))",
-)
 
 
-def _plans(asked: Namespace) -> Facts:
+def measure(asked: Namespace) -> Facts:
     """Plan every video with every set of networks."""
     rows = []
     for names in NETWORKS:
@@ -73,45 +59,7 @@ def _planned(asked: Namespace, video: str, variants: list[Variant]) -> Facts:
     return told | {"answers": answers, "off": off}
 
 
-def _commands(asked: Namespace) -> Facts:
-    """Promise and run two networks with every schedule."""
-    rows = [_command(asked, network, text) for network in ("street", "street-large-int8") for text in COMMANDS]
-    return {"frames": asked.frames, "load_average": round(os.getloadavg()[0], 1), "rows": rows}
-
-
-def _command(asked: Namespace, network: str, schedule: str) -> Facts:
-    path, frames = data("videos", FIXED_CAMERA), asked.frames
-    way = ["--network", network, "--schedule", schedule, "--engine", asked.engine]
-
-    def promise(folder: str) -> float:
-        return command_times(path, frames, [way])[0].seconds(frames)
-
-    def run(folder: str) -> float:
-        command = ("segment", str(path), "--out", folder, "--limit", str(frames), "--quiet", *way)
-        return took(lambda: clockseg(*command))
-
-    def turn(kind: Callable[[str], float]) -> float:
-        with tempfile.TemporaryDirectory() as folder:
-            return kind(folder)
-
-    found = turns({"promised": promise, "taken": run}, turn, asked.rounds)
-    return {"network": network, "schedule": schedule, **found, "ratio": ratio(found, "promised", "taken")}
-
-
-def part(name: str, asked: Namespace) -> Facts:
-    """Measure plans, or whole commands."""
-    return (_plans if name == "plans" else _commands)(asked)
-
-
 def pages(facts: Facts) -> dict[str, str]:
-    """A page for each part."""
-    pages, parts = {"plans": _plan_page, "command": _command_page}, facts["parts"]
-    return {
-        PARTS[name]: f"{page(parts[name])}\n\n{where(parts[name])}" for name, page in pages.items() if name in parts
-    }
-
-
-def _plan_page(facts: Facts) -> str:
     """A table of answers, and one of all trials."""
     answers, promises = [], []
     for row in facts["videos"]:
@@ -132,13 +80,4 @@ def _plan_page(facts: Facts) -> str:
     promise: Facts = {"video": "on", "frames": "frames", "schedules": "schedules"}
     promise |= {"kept to a point": share("within_a_point"), "worst": lambda row: f"{100 * row['worst']:+.2f} points"}
     promise |= {"recordings": lambda row: f"{row['tape_bytes'] / 1e6:.0f} MB", "seconds": figure("seconds", ".0f")}
-    return f"{listing(answers, answer)}\n\n{listing(promises, promise)}"
-
-
-def _command_page(facts: Facts) -> str:
-    columns: Facts = {"network": "network", "schedule": lambda row: f"`{row['schedule']}`"}
-    for name in ("promised", "taken"):
-        columns[f"{name}, s"] = lambda row, name=name: f"{statistics.median(row[name]):.1f}"
-    columns["promised over taken"] = figure("ratio")
-    load = f"Load average {facts['load_average']:g} (other work on the machine; 0 is none)."
-    return f"{facts['frames']} frames. {load}\n\n{listing(facts['rows'], columns)}"
+    return {"planner": f"{listing(answers, answer)}\n\n{listing(promises, promise)}"}
