@@ -429,9 +429,8 @@ def test_numbers_that_change_though_the_picture_rests_flicker_and_less_from_both
         return (image[..., 0] / 255 + noise.uniform(-0.1, 0.1)).astype(np.float32)
 
     def flicker(function, schedule: str) -> float:
-        folder = tmp_path / f"{function.__name__} {schedule}"
-        done = segment(video, folder, numbers(function), parse_schedule(schedule), flicker=True)
-        return done.summary["flicker"]["flicker"]
+        [found] = evaluate(numbers(function), {"it": parse_schedule(schedule)}, read_data(video))
+        return found.facts()["flicker"]["flicker"]
 
     def steady(image):
         return (image[..., 0] / 255).astype(np.float32)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
-from clockseg import UsageError, instance_network, load, segment, skip_frame
+from clockseg import skip_frame
 from clockseg.carry import Flow, Warp
 from clockseg.carry.flow import optical_flow
-from clockseg.cli.main import main
 from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import carried
@@ -20,9 +18,7 @@ from clockseg.datasets import read_data
 from clockseg.evaluation.evaluate import evaluate
 from clockseg.evaluation.flicker import LARGEST, Flickers, Following, consistent, flicker, flicker_facts, flickering
 from clockseg.evaluation.metrics import Confusion
-from networks import write_tiny
 from toy_networks import CLASSES, toy, write_clip
-from video_making import write_video
 
 
 def texture(width: int, height: int = 96, seed: int = 0) -> np.ndarray:
@@ -184,26 +180,3 @@ def test_clips_do_not_run_into_each_other(tmp_path: Path) -> None:
     one, other = (evaluate(toy(), {"it": frame_oracle}, [clip], classes=CLASSES)[0] for clip in read_data(tmp_path))
     assert both.flickers == one.flickers + other.flickers == (one + other).flickers
     assert both.flickers.pixels <= 4 * 64 * 48
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny(tmp_path_factory.mktemp("network"))
-
-
-def test_segment_tells_it_when_asked(tiny: Path, tmp_path: Path) -> None:
-    video = write_video(tmp_path / "drive.mp4", panned(4, 4))
-    net = load(tiny, threads=1)
-    assert segment(video, tmp_path / "without", net, frame_oracle).summary["flicker"] is None
-    found = segment(video, tmp_path / "with", net, frame_oracle, flicker=True).summary["flicker"]
-    assert 0 <= found["pixels"] <= found["flicker"] <= 1
-    options = ["--network", str(tiny), "--threads", "1", "--quiet", "--flicker"]
-    assert main(["segment", str(video), "--out", str(tmp_path / "cli"), "--schedule", "frame_oracle", *options]) == 0
-    assert json.loads((tmp_path / "cli" / "drive" / "summary.json").read_text())["flicker"] == found
-
-
-def test_a_network_of_instances_has_none(tmp_path: Path) -> None:
-    net = instance_network(lambda image: image, ["disc"])
-    with pytest.raises(UsageError, match="gives instances, and flicker is of labels or numbers"):
-        segment(write_video(tmp_path / "v.mp4", panned(2, 2)), tmp_path / "out", net, frame_oracle, flicker=True)
-    assert not (tmp_path / "out").exists()

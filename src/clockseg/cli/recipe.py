@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clockseg.clockwork.schedule import Schedule
     from clockseg.segmenting.work import Work
 
-OF_JOB = ("every", "limit", "flicker", "start", "end", "max_pixels", "max_hours", "strip", "classes")
+OF_JOB = ("every", "limit", "start", "end", "max_pixels", "max_hours", "strip", "classes")
 """Options that a job takes as they are."""
 
 

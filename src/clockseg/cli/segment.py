@@ -69,8 +69,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--classes", type=kinds, default=(), metavar="NAMES", help=text)
     text = "show when the network ran in one bar (activity), or in a row for each stage (default: activity)"
     parser.add_argument("--strip", choices=("activity", "stages"), default="activity", help=text)
-    text = "add to the summary how much labels or numbers change between frames in a way that motion does not explain"
-    parser.add_argument("--flicker", action="store_true", help=text)
     add_network_options(parser, default=ANY_VIDEO)
     add_schedule_options(parser)
     add_frames_options(parser)

@@ -38,7 +38,7 @@ class Evaluation:
     ``scores``: against human labels, on labelled frames; ``boundary``: the same near boundaries, None if not asked for;
     ``agreement``: with the uncut network's labels, on all frames; ``oracle``: the uncut network's own ``scores``;
     ``deviation``: from the output of an uncut network that gives numbers, which has no ``classes`` and none of the former.
-    ``flickers`` and ``uncut_flickers``: labels against those of the frame before, warped to this one
+    ``flickers`` and ``uncut_flickers``: outputs against those of the frame before, warped to this one
     (``clockseg.evaluation.flicker``). ``tally`` and ``uncut``: firings and seconds of the schedule and of
     the uncut network; ``spent`` and ``uncut_spent``: their other costs.
     """
@@ -54,8 +54,8 @@ class Evaluation:
     uncut: Tally
     spent: Spent = field(default_factory=Spent)
     uncut_spent: Spent = field(default_factory=Spent)
-    flickers: Confusion = field(default_factory=lambda: Confusion.none(0))
-    uncut_flickers: Confusion = field(default_factory=lambda: Confusion.none(0))
+    flickers: Confusion | Deviation = field(default_factory=lambda: Confusion.none(0))
+    uncut_flickers: Confusion | Deviation = field(default_factory=lambda: Confusion.none(0))
     deviation: Deviation | None = None
 
     def __add__(self, other: Evaluation) -> Evaluation:
@@ -83,6 +83,8 @@ class Evaluation:
             "schedule": self.schedule,
             "carry": self.carry,
             **(self._label_facts() if self.deviation is None else {"agreement": self.deviation.facts()}),
+            "flicker": flicker_facts(self.flickers),
+            "uncut_flicker": flicker_facts(self.uncut_flickers),
             "fire_rate": self.tally.fire_rate,
             "network_rate": self.tally.network_rate,
             "seconds_per_frame": self.tally.seconds_per_frame,
@@ -105,8 +107,6 @@ class Evaluation:
                 "fw_iu": finite(self.agreement.fw_iu),
                 "pixel_acc": finite(self.agreement.pixel_acc),
             },
-            "flicker": flicker_facts(self.flickers),
-            "uncut_flicker": flicker_facts(self.uncut_flickers),
         }
 
 
@@ -197,7 +197,7 @@ class _Scorer:
         self.net, self.streams = net, [one for _, one in streams]
         scored, self._lookup = scored_classes(clip, classes, net) if clip is not None and classes else (classes, None)
         self._count, self._clip = len(scored), clip
-        self._flickers = Flickers(1 + len(streams), self._count)
+        self._flickers = Flickers(1 + len(streams), self._count or None)
         none = Confusion.none(self._count)
         self._oracle = none
         self._found = [
@@ -211,8 +211,6 @@ class _Scorer:
                 none,
                 Tally(one.net.names),
                 Tally(("whole",)),
-                flickers=none,
-                uncut_flickers=none,
                 deviation=None if classes else Deviation(),
             )
             for name, one in streams
@@ -223,10 +221,11 @@ class _Scorer:
         if self._count:
             self._see_labels(frame, outputs)
         else:
-            self._see_numbers(outputs)
+            self._see_numbers(frame, outputs)
 
-    def _see_numbers(self, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
-        truth, *values = (checked_values(output, net) for output, net in outputs)
+    def _see_numbers(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
+        height, width = frame.picture.shape[:2]
+        truth, *values = (checked_values(output, net, (width, height)) for output, net in outputs)
         for index, (one, shown) in enumerate(zip(self._found, values, strict=True)):
             if shown.shape != truth.shape:
                 raise UsageError(
@@ -234,6 +233,7 @@ class _Scorer:
                     "give baselines whose output is of the same shape."
                 )
             self._found[index] = replace(one, deviation=deviation(shown, truth) + (one.deviation or Deviation()))
+        self._flickers.see(frame.image, [truth, *values])
 
     def _see_labels(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
         checked = (checked_labels(output, net, frame) for output, net in outputs)
@@ -258,8 +258,6 @@ class _Scorer:
 
     def results(self) -> list[Evaluation]:
         """Return one evaluation per schedule; the costs are filled in by the caller."""
-        if not self._count:
-            return self._found
         uncut, *flickers = self._flickers.counted
         return [
             replace(one, oracle=self._oracle, flickers=calm, uncut_flickers=uncut)

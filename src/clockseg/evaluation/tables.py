@@ -25,13 +25,15 @@ def percent(share: float | None) -> str:
 
 Columns: TypeAlias = dict[str, tuple[str, Callable[[Any], str]]]
 """For each heading, the place of its value in the facts, and its format."""
+_FLICKER: Columns = {
+    "flicker": ("flicker.flicker", percent),
+    "uncut flicker": ("uncut_flicker.flicker", percent),
+}
 _SCORES: Columns = {
     "mIoU": ("mean_iu", percent),
     "kept": ("kept", percent),
     "agreement": ("agreement.mean_iu", percent),
     "pixels": ("agreement.pixel_acc", percent),
-    "flicker": ("flicker.flicker", percent),
-    "uncut flicker": ("uncut_flicker.flicker", percent),
 }
 _ERRORS: Columns = {
     "relative error": ("agreement.relative_error", percent),
@@ -51,7 +53,7 @@ def table(found: Sequence[Evaluation]) -> list[list[str]]:
     scores = _ERRORS if "agreement.relative_error" in rows[0] else _SCORES
     # Baselines have other stages.
     fires = {f"fires {stage}": (f"fire_rate.{stage}", percent) for stage in found[0].facts()["fire_rate"]}
-    columns = scores | fires | _COSTS
+    columns = scores | _FLICKER | fires | _COSTS
     body = [[str(row["schedule"]), *(_cell(row, *column) for column in columns.values())] for row in rows]
     return [["schedule", *columns], *body]
 

@@ -26,8 +26,6 @@ def costs(runs: Sequence[Run]) -> list[Row]:
     means = [_means(run) for run in runs]
     for part in (*stages, *_TIMED):
         rows.append(_row(f"{part}, per frame", [mean.get(part) for mean in means], _ms, "mean after the first"))
-    flickers = [_table(run, "flicker").get("flicker") for run in runs]
-    rows.append(_row("flicker", flickers, _percent, "beyond what motion explains"))
     return [row for row in rows if set(row["cells"]) != {NONE}]
 
 

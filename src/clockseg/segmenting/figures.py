@@ -12,9 +12,6 @@ import numpy as np
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.evaluation.cost import Price
-from clockseg.evaluation.flicker import flicker_facts
-from clockseg.evaluation.metrics import Confusion
-from clockseg.evaluation.values import Deviation
 from clockseg.execution.machine import machine, versions
 
 BUSY = ("decoding", "motion", "network", "showing", "writing")
@@ -30,8 +27,7 @@ class Figures:
     ``sums``, by name, NaN for what could not be measured: seconds of the ``network``, its ``multiply_adds`` and those of the
     ``uncut`` network, the ``confidence`` on the ``looked`` frames on which it was measured, seconds
     ``busy`` and ``waited`` with each name of ``BUSY`` and ``WAITED``, and with the number of each part of the network its seconds on
-    ``first`` frames, on ``later`` ones on which it ran, and the number of these, ``ran``. ``calm``: the counts from which flicker is
-    computed, None if it was not requested.
+    ``first`` frames, on ``later`` ones on which it ran, and the number of these, ``ran``.
 
     >>> from clockseg.clockwork.trace import Seconds
     >>> figures = Figures(Tally(("a", "b")))
@@ -44,7 +40,6 @@ class Figures:
 
     tally: Tally
     sums: Mapping[str, float] = field(default_factory=dict)
-    calm: Confusion | Deviation | None = None
 
     def add(
         self,
@@ -82,8 +77,7 @@ class Figures:
     def __add__(self, other: Figures) -> Figures:
         if not isinstance(other, Figures):
             return NotImplemented
-        calm: Any = None if self.calm is None or other.calm is None else self.calm + other.calm  # type: ignore[operator]
-        return replace(self.plus(other.sums), tally=self.tally + other.tally, calm=calm)
+        return replace(self.plus(other.sums), tally=self.tally + other.tally)
 
     @property
     def full_seconds(self) -> float:
@@ -120,7 +114,6 @@ class Figures:
             "relative_time_estimate": None if mean is None else round(mean / self.full_seconds, 4),
             "multiply_adds_per_frame": _rounded(self._per("multiply_adds", tally.frames), 0),
             "relative_multiply_adds": _rounded(self._per("multiply_adds", sums.get("uncut", 0.0)), 4),
-            "flicker": None if self.calm is None else flicker_facts(self.calm),
             "confidence": _rounded(self.confidence, 3),
             "busy_seconds": {name: round(sums.get(f"busy {name}", 0.0), 3) for name in BUSY},
             "waited_seconds": {name: round(sums.get(f"waited {name}", 0.0), 3) for name in WAITED},
@@ -133,20 +126,13 @@ class Figures:
         >>> Figures.from_facts(figures.facts()) == figures
         True
         """
-        told = asdict(self)
-        if isinstance(self.calm, Confusion):
-            told["calm"] = {"counts": self.calm.counts.tolist()}
-        return told
+        return asdict(self)
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Figures:
         """Restore figures from the values of ``facts``; ``KeyError`` or ``TypeError`` for anything else."""
-        calm, tally = facts["calm"], facts["tally"]
-        return cls(
-            Tally(**tally | {name: tuple(tally[name]) for name in ("stages", "fires")}),
-            dict(facts["sums"]),
-            None if calm is None else Deviation(**calm) if "apart" in calm else Confusion(**calm),
-        )
+        tally = facts["tally"]
+        return cls(Tally(**tally | {name: tuple(tally[name]) for name in ("stages", "fires")}), dict(facts["sums"]))
 
 
 def _rounded(value: float | None, places: int) -> float | None:

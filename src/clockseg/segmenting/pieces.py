@@ -7,13 +7,11 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from clockseg.carry import settled
 from clockseg.clockwork.network import StagedNetwork
@@ -21,10 +19,8 @@ from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Progress, Record, Tally
 from clockseg.errors import UsageError, VideoError, nearest, whole_number
 from clockseg.evaluation.cost import Meter
-from clockseg.evaluation.flicker import Flickers
 from clockseg.execution.machine import release_memory
 from clockseg.files import MAX_HOURS, MAX_PIXELS, folder_beside
-from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures, confidence_of, looked_at, stated
 from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import ResultWriter
@@ -56,7 +52,6 @@ class Job:
     writes: tuple[str, ...]
     every: int = 1
     limit: int | None = None
-    flicker: bool = False
     name: str | None = None
     start: Fraction | None = None
     end: Fraction | None = None
@@ -181,7 +176,6 @@ def _run(
 ) -> PieceResult:
     begun = time.perf_counter()
     run = _Run(net, schedule, clip, job, progress)
-    calm = flickers(net) if job.flicker else None
     empty = ""
     with clip, ExitStack() as stack:
         stop = None if job.limit is None else (job.limit - 1) * job.every + 1
@@ -198,13 +192,7 @@ def _run(
             scale=job.scale,
         )
         out = stack.enter_context(writer)
-
-        def append(frame: Frame, output: Array, record: Record) -> None:
-            out.append(frame, output, record)
-            if calm is not None:
-                calm.see(frame.image, [np.asarray(output)])
-
-        with Background(append) as background:
+        with Background(out.append) as background:
             try:
                 for frame, output, record in run.over(islice(decoded, 0, None, job.every)):
                     before = time.perf_counter()
@@ -217,9 +205,8 @@ def _run(
         # The pass stops early at the end of a limit.
         clip.check_unchanged()
     waited = {"waited frames": run.waited_for_frames, "waited writing": run.waited_for_writing}
-    figures = run.figures.plus({"busy writing": background.seconds + out.drawing_seconds, **waited})
     return PieceResult(
-        replace(figures, calm=None if calm is None else calm.counted[0]),
+        run.figures.plus({"busy writing": background.seconds + out.drawing_seconds, **waited}),
         run.decoded,
         (*clip.problems, *out.problems),
         run.carry,
@@ -245,16 +232,6 @@ def class_numbers(net: StagedNetwork, names: Sequence[str]) -> tuple[int, ...] |
             known = nearest(name, net.classes) if net.classes else "It outputs no classes."
             raise UsageError(f"network {net.name!r} has no class {name!r}. {known}")
     return tuple(net.classes.index(name) for name in dict.fromkeys(names))
-
-
-def flickers(net: StagedNetwork) -> Flickers:
-    """Return the flicker counter for this network's labels or numbers; ``UsageError`` if it gives neither."""
-    if kind_of(net) == "instances":
-        raise UsageError(f"network {net.name!r} gives instances, and flicker is of labels or numbers; leave it out.")
-    if kind_of(net) == "values":
-        return Flickers(1, None)
-    known = () if net.sidecar is None else net.sidecar.classes
-    return Flickers(1, len(known) or MOST_CLASSES + 1)
 
 
 def expected(clip: Clip, job: Job) -> int | None:

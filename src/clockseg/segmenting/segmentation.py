@@ -46,7 +46,6 @@ def segment(
     start_seconds: float | None = None,
     end_seconds: float | None = None,
     overwrite: bool = False,
-    flicker: bool = False,
     name: str | None = None,
     strip: str = STRIPS[0],
     classes: Iterable[str] = (),
@@ -59,9 +58,9 @@ def segment(
     and npy (``npy/``), instances as ``instances.jsonl``. If anything fails, no file is left.
 
     ``every``: process every n-th frame only. ``limit``: stop after so many. ``start_seconds``, ``end_seconds``: process a part.
-    ``flicker``: add the flicker to the summary. ``name``: the schedule's name
-    in the summary. ``strip``: the overlay's bar, "activity" or "stages". ``classes``: draw and write only these; all other
-    pixels get 255. A long video is cut at key frames at least a minute apart, and each piece has its own session.
+    ``name``: the schedule's name in the summary. ``strip``: the overlay's bar, "activity" or "stages". ``classes``: draw and
+    write only these; all other pixels get 255. A long video is cut at key frames at least a minute apart, and each piece has
+    its own session.
 
     ``VideoError`` if no frame can be decoded, ``InputChanged`` if the input is replaced during the run. Of a damaged clip, all
     frames that can be decoded are written, and ``problems`` says what was lost.
@@ -79,7 +78,7 @@ def segment(
     writes = check_writes(write, kind_of(net))
     # The fraction that was meant: 0.2 as a float is a little more, and the frame at 0.2 s would be lost.
     start, end = (None if at is None else Fraction(at).limit_denominator(10**9) for at in (start_seconds, end_seconds))
-    job = Job(writes, every, limit, flicker, name, start, end, strip=strip, classes=tuple(classes))
+    job = Job(writes, every, limit, name, start, end, strip=strip, classes=tuple(classes))
     work = Work(net, schedule_for(schedule, len(net)), job)
     clip = ClipRun(Input(os.fspath(source), Path(folder)), Path(folder), limit=limit, overwrite=overwrite)
     try:

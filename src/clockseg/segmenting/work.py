@@ -31,7 +31,6 @@ from clockseg.segmenting.pieces import (
     class_numbers,
     elapsed,
     expected,
-    flickers,
     run_piece,
 )
 from clockseg.segmenting.results import ResultFolder
@@ -91,8 +90,6 @@ class Work:
     def __post_init__(self) -> None:
         check(self.net, self.schedule)
         class_numbers(self.net, self.job.classes)
-        if self.job.flicker:
-            flickers(self.net)
 
     def facts(self) -> dict[str, Any]:
         """Return everything that decides the bytes of the results, as plain values: a run is resumed with the same only."""
