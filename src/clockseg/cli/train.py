@@ -71,8 +71,6 @@ def _add_heads(kinds: Commands) -> None:
     group = parser.add_argument_group("training")
     help = "stage to add a head to; repeatable (default: every stage without scores but the last)"
     group.add_argument("--stage", action="append", default=[], metavar="NAME", help=help)
-    help = "score on these frames instead of the ends of the clips; repeatable"
-    group.add_argument("--validation", action="append", default=[], metavar="VIDEO", help=help)
     help = "frames to learn from, evenly spaced (default: 240)"
     group.add_argument("--frames", type=positive, default=240, metavar="N", help=help)
     _add_shared(parser, group)
@@ -110,9 +108,7 @@ def run_heads(args: argparse.Namespace) -> int:
     same = {name: getattr(args, name) for name in ("frames", "seed")}
 
     def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
-        return train_heads(
-            args.network, clips, args.out, stages=args.stage, validation=_validation(args), **same, **how
-        )
+        return train_heads(args.network, clips, args.out, stages=args.stage, **same, **how)
 
     def next(found: Trained) -> str:
         return f"next: clockseg tune {args.data[0]} --fire-rate 0.5 --network {found.path}"
@@ -142,13 +138,6 @@ def run_clock(args: argparse.Namespace) -> int:
         )
 
     return _run(args, train, _clock_table, next, "frames")
-
-
-def _validation(args: argparse.Namespace) -> list[Clip]:
-    from clockseg.datasets import read_data
-
-    how = {"layout": args.layout, "every": args.every, "limit": args.limit}
-    return [clip for data in args.validation for clip in read_data(data, **how)]
 
 
 def _run(

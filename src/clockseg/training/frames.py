@@ -77,22 +77,20 @@ class Plan:
         return sum(len(part.places) for part in self.learn)
 
 
-def plan(clips: Sequence[Clip], validation: Sequence[Clip], *, frames: int, warn: Warn = lambda sentence: None) -> Plan:
+def plan(clips: Sequence[Clip], *, frames: int, warn: Warn = lambda sentence: None) -> Plan:
     """Choose ``frames`` frames of ``clips`` to learn from, and others to score on.
 
-    The latter are the start of each clip in ``validation``; without any, the last fifth of each clip, which nothing is
-    learned from (of clips under ten frames, single pictures among them, every fifth whole). ``warn`` is told of clips that
-    can't be read, which are left out. ``DataError`` if there are no frames.
+    The latter are at the start of the last fifth of each clip, which nothing is learned from (of clips under ten frames,
+    single pictures among them, every fifth whole). ``warn`` is told of clips that can't be read, which are left out.
+    ``DataError`` if there are no frames.
     """
     if frames < 1:
         raise UsageError(f"frames={frames}; heads need at least 1 frame to learn from, and about 200 to be good.")
     teaching = lengths(clips, warn)
     if not teaching:
         raise DataError("there are no frames to learn from; give videos, clips or folders of pictures.")
-    ends = [number if validation else _end(number, index) for index, (_, number) in enumerate(teaching)]
-    held = [(clip, 0, number) for clip, number in lengths(validation, warn)]
-    if not validation:
-        held = [(clip, end, number) for (clip, number), end in zip(teaching, ends, strict=True) if end < number]
+    ends = [_end(number, index) for index, (_, number) in enumerate(teaching)]
+    held = [(clip, end, number) for (clip, number), end in zip(teaching, ends, strict=True) if end < number]
     most = max(2, HELD_OUT // max(1, len(held)))
     parts = (Part(clip, frozenset(range(start, min(end, start + most)))) for clip, start, end in held)
     return Plan(_spread([clip for clip, _ in teaching], ends, frames), tuple(parts))

@@ -44,7 +44,6 @@ def train_heads(
     out: Path,
     *,
     stages: Sequence[str] = (),
-    validation: Sequence[Clip] = (),
     frames: int = 240,
     seed: int = 0,
     progress: Callable[[str, int, int], None] = lambda what, done, of: None,
@@ -55,7 +54,7 @@ def train_heads(
     """Write ``out`` (NAME.onnx) and its sidecar: ``network`` with a head at each of ``stages``, learned from ``clips``.
 
     ``stages``: names; default all but the last that have no scores. ``frames``: to learn from, spread evenly over the clips;
-    the last fifth of each clip, or the clips of ``validation``, tell how good the heads are. ``seed``: which cells of
+    the last fifth of each clip tells how good the heads are. ``seed``: which cells of
     the maps are looked at. ``size`` and ``options``: engine, precision and threads, as of ``load``. Files under ``out`` are
     replaced. ``UsageError`` for a network without classes or with nothing to do, ``NetworkError`` for a stage without a map.
 
@@ -70,7 +69,7 @@ def train_heads(
     maps = _maps(model, said, chosen, working)
     watched = said.with_scores(dict(zip(chosen, (one.tensor for one in maps), strict=True)))
     net = assemble(with_maps(model, maps), watched, size=size, **options)
-    plans = plan(clips, validation, frames=frames, warn=warn)
+    plans = plan(clips, frames=frames, warn=warn)
     random, count = np.random.default_rng(seed), len(said.classes)
     cells = _gather(net, framing, chosen, plans, classes=count, random=random, progress=progress, warn=warn)
     fits = [fit(each.features, each.shares, each.weights()) for each in cells]
