@@ -16,7 +16,7 @@ from clockseg import evaluate
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.evaluation.evaluate import Evaluation
-from clockseg.evaluation.flicker import flicker
+from clockseg.evaluation.flicker import flicker_facts
 from clockseg.evaluation.metrics import finite
 
 Run = Callable[[Any], Any]
@@ -92,7 +92,7 @@ def _row(name: str, one: Evaluation) -> Facts:
         "mean_iu": finite(one.scores.mean_iu),
         "agreement": finite(one.agreement.mean_iu_of()),
         "pixels": finite(one.agreement.pixel_acc),
-        "flicker": flicker(one.flickers),
+        "flicker": flicker_facts(one.flickers)["flicker"],
         "network_rate": one.tally.network_rate,
         "fire_rate": one.tally.fire_rate,
         "milliseconds": 1000 * (one.tally.seconds_per_frame or 0.0),
