@@ -8,7 +8,6 @@ import re
 import secrets
 import socket
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 
 from clockseg.errors import UsageError
 
@@ -36,7 +35,7 @@ class Address:
         """URL to open in a browser, with the token; nothing else of a run shows the token."""
         host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
         place = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-        return f"{place}?token={self.token}" if self.token else place
+        return f"{place}#{self.token}" if self.token else place
 
     def answers_to(self, named: str | None) -> bool:
         """Return True if a request with this Host header is meant for this address: any is that brings the token.
@@ -51,25 +50,13 @@ class Address:
         found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@\s]+)(?::\d{1,5})?", named or "")
         return bool(self.token) or (found is not None and _loopback(found[1].strip("[]").lower().rstrip(".")))
 
-    def admits(self, token: str | None) -> bool:
-        """Return True if the token is right; compared in constant time."""
-        return not self.token or hmac.compare_digest(self.token.encode(), (token or "").encode())
+    def admits(self, authorization: str | None) -> bool:
+        """Return True if a request with this Authorization header brings the token, or none is needed.
 
-    def cookie(self, port: int) -> str:
-        """The name of the cookie that holds the token; cookies are one jar for all ports of a host.
-
-        >>> parse_address("8080").cookie(8080)
-        'clockseg_8080'
+        >>> Address("0.0.0.0", 8080, "secret").admits("Bearer secret"), Address("0.0.0.0", 8080, "secret").admits(None)
+        (True, False)
         """
-        return f"clockseg_{port}"
-
-    def token_in(self, cookies: str | None, port: int) -> str | None:
-        """The token in a Cookie header."""
-        try:
-            found = SimpleCookie(cookies or "").get(self.cookie(port))
-        except CookieError:
-            return None
-        return None if found is None else found.value
+        return not self.token or hmac.compare_digest(f"Bearer {self.token}".encode(), (authorization or "").encode())
 
 
 def parse_address(text: str) -> Address:

@@ -102,20 +102,17 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = QUIET_SECONDS
 
     def do_GET(self) -> None:
-        """The page, what it is made of, and what is new of a source."""
+        """Answer with the page's files, which everybody may see, or, to those with the token, with what it shows."""
         asked = urlsplit(self.path)
         query = parse_qs(asked.query)
-        address, port = self.server.address, self.server.server_port
-        hosts = self.headers.get_all("Host") or [""]
+        address, hosts = self.server.address, self.headers.get_all("Host") or [""]
         if len(hosts) != 1 or not address.answers_to(hosts[0]):
             self._answer(HTTPStatus.MISDIRECTED_REQUEST, b"This is not the host that you asked for.")
-        elif asked.path == "/" and "token" in query and address.admits(query["token"][0]):
-            self._admitted()
-        elif not address.admits(address.token_in(self.headers.get("Cookie"), port)):
-            self._answer(HTTPStatus.FORBIDDEN, b"Open the address that clockseg live printed: it holds the token.")
         elif asked.path in _FILES:
             name, kind = _FILES[asked.path]
             self._answer(HTTPStatus.OK, (files("clockseg.live") / "page" / name).read_bytes(), kind)
+        elif not address.admits(self.headers.get("Authorization")):
+            self._answer(HTTPStatus.FORBIDDEN, b"Open the address that clockseg live printed: it holds the token.")
         elif asked.path == "/about":
             self._answer(HTTPStatus.OK, self.server.about, "application/json")
         elif asked.path == "/new":
@@ -133,22 +130,14 @@ class _Handler(BaseHTTPRequestHandler):
         message = self.server.board.message(int(numbers[0]), int(numbers[1]))
         self._answer(HTTPStatus.OK, message, "application/octet-stream")
 
-    def _admitted(self) -> None:
-        """The token goes into a cookie, so that it does not stay in the address that is seen, kept and copied."""
-        name, token = self.server.address.cookie(self.server.server_port), self.server.address.token
-        cookie = {"Set-Cookie": f"{name}={token}; HttpOnly; SameSite=Strict; Path=/"} if token else {}
-        self._answer(HTTPStatus.SEE_OTHER, b"", extra={"Location": "/"} | cookie)
-
-    def _answer(
-        self, status: HTTPStatus, body: bytes, kind: str = "text/plain", extra: dict[str, str] | None = None
-    ) -> None:
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain") -> None:
         self.send_response(status)
         text = kind.startswith("text/") or kind == "application/json"
         headers = _HEADERS | {
             "Content-Type": f"{kind}; charset=utf-8" if text else kind,
             "Content-Length": str(len(body)),
         }
-        for name, value in (headers | (extra or {})).items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

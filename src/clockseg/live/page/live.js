@@ -4,10 +4,17 @@
 const show = { paused: false, masks: true, opacity: 0.55, hidden: new Set() };
 const $ = (id) => document.getElementById(id);
 const wait = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+// The token of the address is in its fragment, which browsers send to no one by themselves.
+const ask = (path) => fetch(path, { headers: { Authorization: `Bearer ${location.hash.slice(1)}` } });
 let colours = new Uint32Array(256);
 
 async function begin() {
-  const about = await (await fetch("about")).json();
+  const answer = await ask("about");
+  if (!answer.ok) {
+    $("setting").textContent = await answer.text();
+    return;
+  }
+  const about = await answer.json();
   $("setting").textContent = `${about.network} in ${about.engine}, schedule: ${about.schedule}`;
   document.title = about.sources.length === 1 ? `${about.sources[0]} · clockseg live` : document.title;
   $("sources").classList.toggle("alone", about.sources.length === 1);
@@ -92,7 +99,7 @@ class View {
   async follow() {
     for (;;) {
       try {
-        const answer = await fetch(`new?source=${this.number}&after=${this.after}`);
+        const answer = await ask(`new?source=${this.number}&after=${this.after}`);
         if (!answer.ok) throw new Error(String(answer.status));
         await this.take(await answer.arrayBuffer());
       } catch (error) {
