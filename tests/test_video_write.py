@@ -9,7 +9,7 @@ import pytest
 from clockseg.errors import UsageError, VideoError
 from clockseg.video import OverlayWriter, open_clip
 from clockseg.video.join import join
-from clockseg.video.overlay import encoder, fitted
+from clockseg.video.overlay import fitted
 from video_making import picture, stream_times, with_sound, write_video
 
 
@@ -41,9 +41,16 @@ def test_a_browser_can_play_it(tmp_path, size):
         frames = list(container.decode(stream))
     assert len(frames) == 5
     assert stream.pix_fmt == "yuv420p"
-    assert stream.codec_context.name == ("h264" if "264" in encoder() else "mpeg4")
+    assert stream.codec_context.name == "h264"
     assert (stream.width, stream.height) == tuple(side + side % 2 for side in size)
     assert (frames[0].colorspace, frames[0].color_range) == (1 if size[1] > 720 else 6, 1)
+
+
+def test_a_build_without_the_encoder_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(av, "codecs_available", set())
+    with pytest.raises(VideoError, match="has no libx264"), OverlayWriter(tmp_path / "a.mp4") as writer:
+        writer.append(picture(64, 48), 0.0)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("size", [(64, 48), (64, 722)])

@@ -112,15 +112,11 @@ class Heat:
 
 
 _TIME_BASE = Fraction(1, 90_000)
-# The first one that this build of PyAV has. No B-frames: they make FFmpeg's readers misstate the duration of a variable
-# rate, and the file start with an edit list.
+_ENCODER = "libx264"
+# No B-frames: they make FFmpeg's readers misstate the duration of a variable rate, and the file start with an edit list.
 # With deblocking, which the preset leaves out: a fifth of the bytes at the same quality, for a twentieth of the time.
 # And no macroblock tree: x264's reads memory that it never wrote, and the bytes come out otherwise now and then.
-_ENCODERS = {
-    "libx264": {"preset": "ultrafast", "crf": "28", "bf": "0", "x264-params": "mbtree=0:no-deblock=0"},
-    "libopenh264": {},
-    "mpeg4": {},
-}
+_OPTIONS = {"preset": "ultrafast", "crf": "28", "bf": "0", "x264-params": "mbtree=0:no-deblock=0"}
 # ITU-T H.273 numbers.
 _BT709, _BT601 = 1, 6
 
@@ -183,10 +179,13 @@ class OverlayWriter(FrameWriter):
     def _start(self, size: Size, pixel_aspect: Fraction) -> av.VideoStream:
         """Add the stream."""
         width, height = (side + side % 2 for side in size)
-        name = encoder()
-        stream = self._part.container.add_stream(name, rate=self._fps, options={**_ENCODERS[name], **self._options})
-        if not isinstance(stream, av.VideoStream):
-            raise VideoError(f"{name} is not a video encoder")
+        if _ENCODER not in av.codecs_available:
+            raise VideoError(
+                f"this build of PyAV has no {_ENCODER}, which overlays need. Install PyAV's own build (pip install --force-reinstall av), "
+                "or write no overlay."
+            )
+        options = {**_OPTIONS, **self._options}
+        stream: av.VideoStream = self._part.container.add_stream(_ENCODER, rate=self._fps, options=options)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         context = stream.codec_context
         context.time_base, context.thread_count = _TIME_BASE, self._threads
@@ -195,21 +194,7 @@ class OverlayWriter(FrameWriter):
         matrix = matrix_for(height)
         context.colorspace = _BT709 if matrix is Colorspace.ITU709 else _BT601
         self._encoded = ToPlanes(matrix)
-        if name != "libx264":
-            context.bit_rate = 4 * width * height
         return stream
-
-
-def encoder() -> str:
-    """Return the name of the video encoder to use: H.264 if this build of PyAV has it.
-
-    >>> encoder() in ("libx264", "libopenh264", "mpeg4")
-    True
-    """
-    for name in _ENCODERS:
-        if name in av.codecs_available:
-            return name
-    raise VideoError("this build of PyAV has no H.264 or MPEG-4 encoder. Install it again: pip install --upgrade av")
 
 
 def fitted(image: Image, size: tuple[int, int]) -> Image:
