@@ -20,11 +20,6 @@ _PQ, _HLG, _P3 = 16, 18, 12
 _90K = Fraction(1, 90_000)
 _FRAME = Fraction(1, FPS)
 _QUIET = {"x265-params": "log-level=none"}
-_MAX_CLL = 2000.0
-_HDR10 = {
-    "x265-params": "log-level=none:hdr10=1:max-cll=2000,400:"
-    "master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(40000000,50)"
-}
 _UNEVEN = (0, 40, 50, 200, 233, 300, 301, 500, 900, 940, 1400, 1433, 2000, 2500)
 _A_SECOND_ON = range(1000, 1000 + 40 * FRAMES, 40)
 _LATE = tuple(3_600_000 + 40 * number for number in range(FRAMES))
@@ -85,8 +80,7 @@ RECIPES = (
            options={"x264-params": "colormatrix=undef"}),
     Recipe("HEVC, 10 bits, 4:2:2", "ten.mp4", "libx265", "yuv422p10le", options=_QUIET, tags=(BT709, LIMITED, None, None)),
     Recipe("12 bits, 4:4:4", "twelve.mkv", "ffv1", "yuv444p12le", tags=(BT709, LIMITED, None, None)),
-    Recipe("HDR: PQ, mastered to 4,000 cd/m2", "pq.mp4", "libx265", "yuv420p10le", options=_HDR10,
-           tags=(BT2020, LIMITED, BT2020, _PQ)),
+    Recipe("HDR: PQ", "pq.mp4", "libx265", "yuv420p10le", options=_QUIET, tags=(BT2020, LIMITED, BT2020, _PQ)),
     Recipe("HDR: HLG", "hlg.mkv", "libx265", "yuv420p10le", options=_QUIET, tags=(BT2020, LIMITED, BT2020, _HLG)),
     Recipe("SDR of BT.2020", "wide.mkv", "ffv1", "yuv420p10le", tags=(BT2020, LIMITED, BT2020, 14)),
     Recipe("Display P3", "p3.mkv", "ffv1", "yuv444p", tags=(BT709, LIMITED, _P3, 13)),
@@ -154,7 +148,6 @@ class Made(NamedTuple):
     seconds: tuple[float, ...] | None = None
     turn: int = 0
     flip: bool = False
-    peak_nits: float = 1000.0
 
 
 def made_videos(folder: Path) -> Iterator[Made]:
@@ -166,15 +159,8 @@ def made_videos(folder: Path) -> Iterator[Made]:
 
 def recipe_made(recipe: Recipe, folder: Path) -> Made:
     """One of them."""
-    peak = _MAX_CLL if recipe.options is _HDR10 else 1000.0
     return Made(
-        recipe.what,
-        recipe.make(folder),
-        tuple(recipe.numbers),
-        tuple(recipe.seconds),
-        recipe.turn,
-        recipe.flip,
-        peak,
+        recipe.what, recipe.make(folder), tuple(recipe.numbers), tuple(recipe.seconds), recipe.turn, recipe.flip
     )
 
 

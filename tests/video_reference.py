@@ -25,17 +25,17 @@ TO_BT709 = {
     P3: [[1.224940, -0.224940, 0.0], [-0.042057, 1.042057, 0.0], [-0.019638, -0.078636, 1.098274]],
 }
 """Linear light (ITU-R BT.2407, and the same for P3 with white D65)."""
-WHITE_NITS = 203.0
+WHITE_NITS, PEAK_NITS = 203.0, 1000.0
 
 
-def reference(picture: av.VideoFrame, *, peak_nits: float = 1000.0) -> Floats:
-    """The picture as RGB [h, w, 3] of 0 to 255, not turned; ``peak_nits``: the brightest that a PQ video says it is."""
+def reference(picture: av.VideoFrame) -> Floats:
+    """The picture as RGB [h, w, 3] of 0 to 255, not turned."""
     rgb = np.clip(_rgb(picture), 0, 1)
     primaries, transfer = picture.color_primaries, picture.color_trc
     hdr = transfer in (PQ, HLG)
     if not hdr and primaries not in TO_BT709:
         return rgb * 255
-    light = _shown(rgb, transfer, peak_nits) if hdr else rgb**2.4
+    light = _shown(rgb, transfer) if hdr else rgb**2.4
     return np.clip(light @ np.array(TO_BT709[primaries]).T, 0, 1) ** (1 / 2.4) * 255
 
 
@@ -77,24 +77,22 @@ def _plane(picture: av.VideoFrame, place: int) -> Floats:
     return values[rows][:, columns].astype(float)
 
 
-def _shown(rgb: Floats, transfer: int, peak: float) -> Floats:
+def _shown(rgb: Floats, transfer: int) -> Floats:
     """Light of HDR on a display of 203 cd/m2, whose white is 1."""
     if transfer == HLG:
         low, high = rgb**2 / 3, (np.exp((rgb - 0.55991073) / 0.17883277) + 0.28466892) / 12
-        scene, peak = np.where(rgb <= 0.5, low, high), 1000.0
+        scene = np.where(rgb <= 0.5, low, high)
         nits = 1000 * scene * np.maximum(scene @ [0.2627, 0.6780, 0.0593], 1e-12)[..., None] ** 0.2
     else:
         nits = _from_pq(rgb)
     top = np.maximum(nits.max(2, keepdims=True), 1e-9)
-    return nits * _bent(np.minimum(top, peak), peak) / top / WHITE_NITS
+    return nits * _bent(np.minimum(top, PEAK_NITS)) / top / WHITE_NITS
 
 
-def _bent(nits: Floats, peak: float) -> Floats:
-    """ITU-R BT.2390, 5.4.1, from ``peak`` to 203 cd/m2, black at 0."""
-    most = _to_pq(np.array(peak))
+def _bent(nits: Floats) -> Floats:
+    """ITU-R BT.2390, 5.4.1, from 1,000 to 203 cd/m2, black at 0."""
+    most = _to_pq(np.array(PEAK_NITS))
     e, limit = _to_pq(nits) / most, _to_pq(np.array(WHITE_NITS)) / most
-    if limit >= 1:
-        return nits
     start = 1.5 * limit - 0.5
     t = (e - start) / (1 - start)
     spline = (2 * t**3 - 3 * t**2 + 1) * start + (t**3 - 2 * t**2 + t) * (1 - start) + (-2 * t**3 + 3 * t**2) * limit

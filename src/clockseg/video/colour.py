@@ -10,7 +10,7 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from clockseg.errors import VideoError
 from clockseg.types import Array, Image
-from clockseg.video.hdr import BT2020, PEAK_NITS, PQ, Signal, ToSDR, peak_of, signal_of
+from clockseg.video.hdr import BT2020, Signal, ToSDR, signal_of
 from clockseg.video.side_data import NO_CROP, UPRIGHT, Crop, SideDataReader, Turn, turn_of
 
 # What a stream says of its matrix (ITU-T H.273 numbers) -> the swscale matrix of the same coefficients.
@@ -58,7 +58,6 @@ class ToRGB:
         self.side_data = SideDataReader()
         self._shape: tuple[int, int, int] | None = None
         self.turn = UPRIGHT
-        self._peak_nits = PEAK_NITS
         self._lock = threading.Lock()
 
     def __call__(self, picture: av.VideoFrame) -> Image:
@@ -74,8 +73,7 @@ class ToRGB:
         shape = (picture.width, picture.height, picture.rotation)
         if picture.key_frame or shape != self._shape:  # where its side data may have changed
             self._shape, self.turn = shape, turn_of(picture, self.side_data)
-            self._peak_nits = peak_of(picture, self.side_data) if picture.color_trc == PQ else PEAK_NITS
-        return signal_of(picture, peak_nits=self._peak_nits)
+        return signal_of(picture)
 
     def convert(self, picture: av.VideoFrame, signal: Signal, turn: Turn) -> Image:
         """Convert a picture and turn it; threads take turns."""

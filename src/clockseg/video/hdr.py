@@ -6,17 +6,14 @@ or darkens everything else.
 
 from __future__ import annotations
 
-import struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import av
 import cv2
 import numpy as np
 import numpy.typing as npt
-from av.sidedata.sidedata import Type
 
 from clockseg.types import Array, Image
-from clockseg.video.side_data import SideDataReader
 
 Floats = npt.NDArray[np.float64]
 # Numbers of ITU-T H.273: primaries, those that are not stated, and transfers.
@@ -25,9 +22,10 @@ _NOT_STATED = (0, 2)
 LINEAR, PQ, HLG = 8, 16, 18
 
 PEAK_NITS = 1000.0
-"""The peak in cd/m2 of HDR that states none: most of it is graded for this, and it is the nominal peak of HLG."""
+"""The peak of HDR in cd/m2: most PQ is graded for this, and it is the nominal peak of HLG. Brighter light is clipped."""
 WHITE_NITS = 203.0
 """The light in cd/m2 of a white sheet in HDR (ITU-R BT.2408), and of SDR's white here."""
+_PEAK = PEAK_NITS / WHITE_NITS
 _MOST_NITS = 10_000.0
 
 # ITU-R BT.2100, tables 4 and 5, and note 5f: the gamma from scene to a display of 1,000 cd/m2.
@@ -70,18 +68,16 @@ def to_pq(nits: Floats) -> Floats:
     return np.asarray(((_C1 + _C2 * power) / (1 + _C3 * power)) ** _M2)
 
 
-def compressed(nits: Floats, *, peak: float, target: float) -> Floats:
-    """Compress light up to ``peak`` for a display of ``target`` cd/m2: the EETF of ITU-R BT.2390, 5.4.1, black at 0.
+def compressed(nits: Floats) -> Floats:
+    """Compress light up to ``PEAK_NITS`` for a display of ``WHITE_NITS``: the EETF of ITU-R BT.2390, 5.4.1, black at 0.
 
-    The dark part stays as it is; from a knee on a Hermite spline in PQ bends the rest to the target.
+    The dark part stays as it is; from a knee on a Hermite spline in PQ bends the rest to the white.
 
-    >>> compressed(np.array([1.0, 203.0, 1000.0]), peak=1000, target=203).round(1).tolist()
+    >>> compressed(np.array([1.0, 203.0, 1000.0])).round(1).tolist()
     [1.0, 159.0, 203.0]
     """
-    top = to_pq(np.array(peak))
-    bound = float(to_pq(np.array(target)) / top)
-    if bound >= 1:
-        return np.minimum(nits, target)
+    top = to_pq(np.array(PEAK_NITS))
+    bound = float(to_pq(np.array(WHITE_NITS)) / top)
     knee = 1.5 * bound - 0.5
     signal = np.minimum(to_pq(nits) / top, 1)
     t = np.clip((signal - knee) / (1 - knee), 0, 1)
@@ -90,11 +86,10 @@ def compressed(nits: Floats, *, peak: float, target: float) -> Floats:
 
 
 class Signal(NamedTuple):
-    """Primaries and transfer (ITU-T H.273 numbers; transfer 0 for any of SDR), and the peak of PQ in cd/m2."""
+    """Primaries and transfer (ITU-T H.273 numbers; transfer 0 for any of SDR)."""
 
     primaries: int = BT709
     transfer: int = 0
-    peak_nits: float = PEAK_NITS
 
     @property
     def plain(self) -> bool:
@@ -102,30 +97,14 @@ class Signal(NamedTuple):
         return self.primaries == BT709 and not self.transfer
 
 
-def signal_of(picture: av.VideoFrame, *, peak_nits: float = PEAK_NITS) -> Signal:
+def signal_of(picture: av.VideoFrame) -> Signal:
     """Return the signal of a picture; primaries that are not stated are those of BT.2020 for HDR, else those of BT.709."""
     transfer = picture.color_trc if picture.color_trc in (LINEAR, PQ, HLG) else 0
     primaries = picture.color_primaries
     if primaries in _NOT_STATED and transfer in (PQ, HLG):
         primaries = BT2020
     # BT.601's primaries differ from BT.709's by less than is seen.
-    return Signal(primaries if primaries in _TO_BT709 else BT709, transfer, peak_nits if transfer == PQ else PEAK_NITS)
-
-
-def peak_of(picture: av.VideoFrame, reader: SideDataReader) -> float:
-    """Return the brightest pixel of the content, else the peak of the display it was graded on, in cd/m2."""
-    brightest, *_ = _numbers(picture, reader, Type.CONTENT_LIGHT_LEVEL, "=2I")
-    # Primaries and white point as 8 rationals, the least and the greatest luminance, and a flag for each half.
-    *_, numerator, denominator, _, stated = _numbers(picture, reader, Type.MASTERING_DISPLAY_METADATA, "=16i4i2i")
-    display = numerator / denominator if stated and denominator else 0
-    return next((float(nits) for nits in (brightest, display) if 0 < nits <= _MOST_NITS), PEAK_NITS)
-
-
-def _numbers(picture: av.VideoFrame, reader: SideDataReader, kind: Type, form: str) -> tuple[Any, ...]:
-    """Return the numbers in side data of this kind; zeros if there is none."""
-    found = reader.get(picture, kind)
-    content = b"" if found is None else bytes(found)
-    return struct.unpack_from(form, content.ljust(struct.calcsize(form), b"\0"))
+    return Signal(primaries if primaries in _TO_BT709 else BT709, transfer)
 
 
 # Rows at once, which stay in the processor's cache.
@@ -142,14 +121,14 @@ class ToSDR:
     """
 
     def __init__(self, signal: Signal) -> None:
-        self._transfer, self._peak = signal.transfer, signal.peak_nits / WHITE_NITS
+        self._transfer = signal.transfer
         codes = np.linspace(0, 1, _LAST + 1)
         self._to_light = _light(codes, signal.transfer).astype(np.float32)
         self._luminance = np.array([_LUMINANCE[signal.primaries]], np.float32)
         self._to_bt709 = np.array(_TO_BT709[signal.primaries], np.float32)
         # Both by the root of the light, which spends the entries as the eye does.
-        nits = np.maximum(codes**2 * signal.peak_nits, 1e-6)
-        self._gain = (compressed(nits, peak=signal.peak_nits, target=WHITE_NITS) / nits).astype(np.float32)
+        nits = np.maximum(codes**2 * PEAK_NITS, 1e-6)
+        self._gain = (compressed(nits) / nits).astype(np.float32)
         self._to_codes = np.round(codes ** (2 / _SDR_GAMMA) * 255).astype(np.uint8)
 
     def __call__(self, rgb: Array) -> Image:
@@ -163,11 +142,11 @@ class ToSDR:
         if self._transfer == HLG:
             # From the light of the scene to that of a display (the OOTF of ITU-R BT.2100).
             luma = cv2.transform(light, self._luminance).reshape(light.shape[:2])
-            light *= (cv2.pow(luma, HLG_GAMMA - 1) * np.float32(self._peak))[..., None]
+            light *= (cv2.pow(luma, HLG_GAMMA - 1) * np.float32(_PEAK))[..., None]
         if self._transfer in (PQ, HLG):
             # Not light.max(2), which takes ten times as long.
             brightest = np.maximum(np.maximum(light[..., 0], light[..., 1]), light[..., 2])
-            brightest = np.minimum(brightest / np.float32(self._peak), 1)
+            brightest = np.minimum(brightest / np.float32(_PEAK), 1)
             light *= np.take(self._gain, _entries(brightest))[..., None]
         return np.asarray(np.take(self._to_codes, _entries(np.clip(cv2.transform(light, self._to_bt709), 0, 1))))
 

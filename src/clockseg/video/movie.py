@@ -75,7 +75,8 @@ def vector_threads(stream: av.VideoStream) -> str:
 
 def vectors_of(picture: av.VideoFrame, index: int, stream: av.VideoStream, to_rgb: ToRGB) -> Vectors:
     """Return the motion vectors of frame ``index``, which ``to_rgb`` has just converted."""
-    data = to_rgb.side_data.get(picture, Type.MOTION_VECTORS)
+    listed = to_rgb.side_data.of(picture)
+    data = None if listed is None else listed.get(Type.MOTION_VECTORS)
     told = data.to_ndarray() if isinstance(data, MotionVectors) else np.zeros(0, BLOCK)
     # A copy: what FFmpeg gave goes with its frame.
     blocks = np.empty(len(told), BLOCK)

@@ -12,7 +12,7 @@ import av
 import numpy as np
 from av import VideoStream, logging
 from av.container import InputContainer
-from av.sidedata.sidedata import SideData, SideDataContainer, Type
+from av.sidedata.sidedata import SideDataContainer, Type
 
 from clockseg.types import Image, Size
 
@@ -30,11 +30,6 @@ class SideDataReader:
 
     def __init__(self) -> None:
         self._bytes = 0
-
-    def get(self, picture: av.VideoFrame, kind: Type) -> SideData | None:
-        """Return the data of this kind, or None."""
-        listed = self.of(picture)
-        return None if listed is None else listed.get(kind)
 
     def of(self, picture: av.VideoFrame) -> SideDataContainer | None:
         """Return all side data; None if some is of a kind that this PyAV does not know, such as EXIF: PyAV then shows none of it."""
