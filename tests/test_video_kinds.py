@@ -34,7 +34,7 @@ def by_ffmpeg(codec: str, pixels: str, image: np.ndarray) -> bytes:
 
 def encoded(kind: str) -> bytes:
     image = picture(64, 48)
-    made = {"jls": ("jpegls", "rgb24"), "ljpg": ("ljpeg", "bgr24"), "qoi": ("qoi", "rgb24"), "tga": ("targa", "bgr24")}
+    made = {"jls": ("jpegls", "rgb24"), "ljpg": ("ljpeg", "bgr24"), "tga": ("targa", "bgr24")}
     if kind in made:
         return by_ffmpeg(*made[kind], image)
     options = PROGRESSIVE if kind == "progressive.jpg" else []
@@ -46,8 +46,6 @@ KINDS = [
     "jpg",
     "progressive.jpg",
     "gif",
-    "qoi",
-    "ras",
     "jls",
     "ljpg",
     "png",
@@ -83,8 +81,6 @@ STREAMS = {
     "a.mjpeg": ("mjpeg", "yuvj420p", "mjpeg"),
     "a.apng": ("apng", "rgb24", "apng"),
     "a.gif": ("gif", "rgb8", "gif"),
-    "a.y4m": ("rawvideo", "yuv420p", "yuv4mpegpipe"),
-    "a.ivf": ("libvpx-vp9", "yuv420p", "ivf"),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from mmap import ACCESS_READ, mmap
@@ -212,7 +211,7 @@ def _note_time(packet: av.Packet, is_video: bool, damage: Damage) -> None:
 
 
 # The end markers of files and of their parts.
-_JPEG_END, _GIF_END, _PNG_END, _QOI_END = b"\xff\xd9", b"\0;", b"IEND\xae\x42\x60\x82", b"\0\0\0\0\0\0\0\1"
+_JPEG_END, _GIF_END, _PNG_END = b"\xff\xd9", b"\0;", b"IEND\xae\x42\x60\x82"
 # Bytes after the end of a GIF that are no loss.
 _GIF_TRAILER = 1000
 
@@ -220,7 +219,7 @@ _GIF_TRAILER = 1000
 def ends_early(path: Path) -> bool:
     """Return True for a file that is cut short in a format whose decoder does not notice it.
 
-    Known are GIF, JPEG and Motion JPEG, PNG and APNG, WebP, QOI, Sun raster, IVF and YUV4MPEG.
+    Known are GIF, JPEG and Motion JPEG, PNG and APNG, and WebP.
 
     >>> ends_early(Path(__file__))
     False
@@ -235,29 +234,9 @@ def _whole_jpeg(data: mmap) -> bool:
     return data.rfind(_JPEG_END) > max(data.rfind(b"\xff\xd8\xff"), data.rfind(b"\xff\xda\0"))
 
 
-def _whole_ivf(data: mmap) -> bool:
-    at = 32
-    while at < len(data):
-        at += 12 + int.from_bytes(data[at : at + 4], "little")
-    return at == len(data)
-
-
-def _whole_yuv4mpeg(data: mmap) -> bool:
-    """Return True if the file ends with a frame; all have the size of the first."""
-    found = [match.start() for match, _ in zip(re.finditer(b"FRAME", data), range(2), strict=False)]
-    return len(found) < 2 or (len(data) - found[0]) % (found[1] - found[0]) == 0
-
-
 _WHOLE: dict[bytes, Callable[[mmap], bool]] = {
     b"GIF8": lambda data: data.rfind(_GIF_END, len(data) - _GIF_TRAILER) >= 0,
     b"\xff\xd8\xff": _whole_jpeg,
     b"\x89PNG": lambda data: data.rfind(_PNG_END) >= 0,
-    b"qoif": lambda data: data[-8:] == _QOI_END,
-    # A Sun raster: its header has the lengths of the pixels and of the colour map.
-    b"\x59\xa6\x6a\x95": lambda data: (
-        len(data) >= 32 + sum(int.from_bytes(data[at : at + 4], "big") for at in (16, 28))
-    ),
-    b"DKIF": _whole_ivf,
     b"RIFF": lambda data: data[8:12] != b"WEBP" or len(data) >= 8 + int.from_bytes(data[4:8], "little"),
-    b"YUV4MPEG2 ": _whole_yuv4mpeg,
 }
