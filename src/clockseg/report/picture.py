@@ -119,7 +119,7 @@ def copy(images: Iterable[Image], seconds: Array, aspect: Fraction = Fraction(1)
     # The index can only be moved to the front in a file with a name.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "frames.mp4"
-        with OverlayWriter(path, threads=2, options=_COPY) as writer:
+        with OverlayWriter(path, options=_COPY) as writer:
             for image, time in zip(images, seconds, strict=False):
                 size = size or copy_size((image.shape[1], image.shape[0]), aspect)
                 writer.append(np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8), float(time))

@@ -19,8 +19,6 @@ from clockseg.video.planar import FORMAT, Decoded, Tint, ToPlanes, even, planes_
 
 STRIPS = ("activity", "stages")
 """What may be drawn below the picture to show when the network ran; the first is the default."""
-ENCODER_THREADS = 2
-"""Threads of the overlay's encoder on every machine: the bytes it writes depend on their number."""
 
 
 class Drawing(OverlayWriter):
@@ -41,7 +39,7 @@ class Drawing(OverlayWriter):
         fps: Fraction | None = None,
         size: Size | None = None,
     ) -> None:
-        super().__init__(path, fps=fps, threads=ENCODER_THREADS)
+        super().__init__(path, fps=fps)
         self._stages, self._strip, self._classes = stages, strip, classes
         self._palette, self._picture_size = np.asarray(palette, np.uint8)[:255], size
         self._bands: tuple[Band, Legend | None] | None = None

@@ -117,6 +117,8 @@ _ENCODER = "libx264"
 # With deblocking, which the preset leaves out: a fifth of the bytes at the same quality, for a twentieth of the time.
 # And no macroblock tree: x264's reads memory that it never wrote, and the bytes come out otherwise now and then.
 _OPTIONS = {"preset": "ultrafast", "crf": "28", "bf": "0", "x264-params": "mbtree=0:no-deblock=0"}
+# On every machine: the bytes depend on their number.
+_THREADS = 2
 # ITU-T H.273 numbers.
 _BT709, _BT601 = 1, 6
 
@@ -126,10 +128,9 @@ class OverlayWriter(FrameWriter):
 
     Times are the input's: variable rates stay variable, and frames without a time follow at ``fps``, or 25. ``size`` (w, h),
     or else the first picture, sets the size; odd sides are made even by repeating an edge pixel, and pictures of another
-    size are fitted in on black, aspect kept. The bytes depend on the number of the encoder's ``threads`` (0: one per core).
-    ``options``: further options of the encoder.
-    The file gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, or aborts after
-    an exception. VideoError if the file can't be written. ``clockseg.video.join`` adds the sound of the input.
+    size are fitted in on black, aspect kept. ``options``: further options of the encoder. The file
+    gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, or aborts after an exception.
+    VideoError if the file can't be written. ``clockseg.video.join`` adds the sound of the input.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -144,12 +145,11 @@ class OverlayWriter(FrameWriter):
         path: str | os.PathLike[str],
         *,
         fps: Fraction | float | None = None,
-        threads: int = 0,
         size: Size | None = None,
         options: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(path, ".mp4", fps, _TIME_BASE)
-        self._threads, self._size, self._options = threads, size, options or {}
+        self._size, self._options = size, options or {}
 
     def append(
         self,
@@ -188,7 +188,7 @@ class OverlayWriter(FrameWriter):
         stream: av.VideoStream = self._part.container.add_stream(_ENCODER, rate=self._fps, options=options)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         context = stream.codec_context
-        context.time_base, context.thread_count = _TIME_BASE, self._threads
+        context.time_base, context.thread_count = _TIME_BASE, _THREADS
         context.color_range, context.color_primaries, context.color_trc = ColorRange.MPEG, _BT709, _BT709
         context.sample_aspect_ratio = pixel_aspect
         matrix = matrix_for(height)
