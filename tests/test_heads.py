@@ -22,7 +22,7 @@ from clockseg.graph.heads import Head, feature_map, with_heads
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing
-from clockseg.training.frames import HELD_OUT, length, plan
+from clockseg.training.frames import HELD_OUT, plan
 from clockseg.training.heads import Cells, Grid, draw, train_heads
 from clockseg.training.logistic import fit
 from networks import CLASSES, TINY, TWO_BRANCHES, Builder, tiny, two_branches, write_network
@@ -165,9 +165,9 @@ def test_single_pictures_and_long_videos() -> None:
 def test_the_length_of_a_video(tmp_path) -> None:
     pictures = [np.full((32, 48, 3), 9 * n, np.uint8) for n in range(11)]
     [video] = read_data(write_video(tmp_path / "v.mp4", pictures))
-    assert length(video) == 11
-    assert length(replace(video, every=3)) == 4
-    assert length(replace(video, every=3, limit=2)) == 2
+    assert video.expected() == 11
+    assert replace(video, every=3).expected() == 4
+    assert replace(video, every=3, limit=2).expected() == 2
     [part] = plan([video], frames=240).held_out
     seen = [int(image.mean()) for image in part.images(pytest.fail)]
     assert seen == pytest.approx([81, 90], abs=4)

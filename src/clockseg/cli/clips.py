@@ -65,7 +65,7 @@ def frames_of(clip: Clip, net: StagedNetwork, account: Account, *, quiet: bool) 
     from clockseg.video.threads import prefetch
 
     always = Tally(net.names)
-    expected = len(clip.taken) if clip.taken is not None else clip.limit
+    expected = clip.expected() or clip.limit
     decoded = clip.frames(problem=account.cut_short)
     with shown(clip.name, quiet=quiet) as show, closing(prefetch(decoded)) as frames:
         for done, frame in enumerate(frames, start=1):

@@ -114,6 +114,13 @@ class Clip:
         """Number of selected frames that have labels."""
         return len(self.labelled_indices())
 
+    def expected(self) -> int | None:
+        """Return the number of selected frames, of a video as its header states it; None if it states none."""
+        if self.taken is not None:
+            return len(self.taken)
+        with self.open() as video:
+            return video.expected(self.every, self.limit)
+
     def frames(self, *, problem: Callable[[str], None] = ignore_problem, vectors: bool = False) -> Iterator[ClipFrame]:
         """Yield the frames in order, each decoded when it is asked for.
 

@@ -206,8 +206,8 @@ def _frames_of(
 
 def clip_length(clip: Clip) -> tuple[int, float]:
     """Return the number of frames of a clip, from its header, and its FPS."""
-    if clip.taken is not None:
-        return len(clip.taken), FPS if clip.classes is None or not clip.classes.fps else clip.classes.fps
+    frames = clip.expected() or clip.limit or UNKNOWN
+    if clip.images:
+        return frames, FPS if clip.classes is None or not clip.classes.fps else clip.classes.fps
     with clip.open() as video:
-        count = UNKNOWN if video.frames_hint is None else -(-video.frames_hint // clip.every)
-        return min(count, clip.limit or count), FPS if video.fps is None else float(video.fps)
+        return frames, FPS if video.fps is None else float(video.fps)

@@ -234,14 +234,6 @@ def class_numbers(net: StagedNetwork, names: Sequence[str]) -> tuple[int, ...] |
     return tuple(net.classes.index(name) for name in dict.fromkeys(names))
 
 
-def expected(clip: Clip, job: Job) -> int | None:
-    """Estimate how many frames will be taken; None if unknown."""
-    if not clip.frames_hint:
-        return job.limit
-    taken = -(-clip.frames_hint // job.every)
-    return taken if job.limit is None else min(job.limit, taken)
-
-
 class _Run:
     """A network over the frames of a clip, and the sums of its records."""
 
@@ -252,7 +244,8 @@ class _Run:
         self.decoded, self.waited_for_frames, self.waited_for_writing = 0, 0.0, 0.0
         self.figures = Figures(Tally(net.names))
         self._schedule, self._seen = schedule, 0
-        self._name, self._expected, self._progress = clip.name, expected(clip, job), progress
+        self._name, self._progress = clip.name, progress
+        self._expected = clip.expected(job.every, job.limit) or job.limit
         self._meter = Meter(net, job.setting.get("digest") or "")
 
     def counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:

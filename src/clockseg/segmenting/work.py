@@ -30,7 +30,6 @@ from clockseg.segmenting.pieces import (
     PieceResult,
     class_numbers,
     elapsed,
-    expected,
     run_piece,
 )
 from clockseg.segmenting.results import ResultFolder
@@ -122,7 +121,8 @@ class Work:
             clip.check_unchanged()
             scale = self._scale(clip)
             result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, resume=resume, keep=keep)
-            return Planned(clip.path, result, found, size, expected(clip, job), clip.identity, scale)
+            expected = clip.expected(job.every, job.limit) or job.limit
+            return Planned(clip.path, result, found, size, expected, clip.identity, scale)
 
     def run(self, on_progress: OnProgress, planned: Planned, piece: Piece, *, left: int | None = None) -> PieceResult:
         """Segment one piece; ``left``: the most frames still to be taken (None: all)."""

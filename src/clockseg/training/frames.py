@@ -30,22 +30,12 @@ def decoded(clip: Clip, warn: Warn, *, vectors: bool = False) -> Iterator[ClipFr
         warn(f"{error} The rest of clip {clip.name} is left out.")
 
 
-def length(clip: Clip) -> int:
-    """Return the number of frames of ``clip``: a video's from its header, or by decoding it if the header has none."""
-    if clip.taken is not None:
-        return len(clip.taken)
-    with clip.open() as video:
-        number = video.frames_hint or sum(1 for _ in video)
-    taken = -(-number // clip.every)
-    return taken if clip.limit is None else min(taken, clip.limit)
-
-
 def lengths(clips: Sequence[Clip], warn: Warn) -> list[tuple[Clip, int]]:
-    """Return the clips that can be opened with their numbers of frames."""
+    """Return the clips that can be opened with their numbers of frames; a video without one in its header is decoded."""
     found = []
     for clip in clips:
         try:
-            found.append((clip, length(clip)))
+            found.append((clip, clip.expected() or sum(1 for _ in clip)))
         except (DataError, VideoError) as error:
             warn(f"{error} Clip {clip.name} is left out.")
     return found

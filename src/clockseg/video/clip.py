@@ -224,6 +224,10 @@ class Clip:
             return frame.size, frame.pixel_aspect
         raise self._shut()
 
+    def expected(self, every: int = 1, limit: int | None = None) -> int | None:
+        """Return how many frames there are if every n-th is taken, at most ``limit``: an estimate, None if unknown."""
+        return len(range(0, self.frames_hint, every)[:limit]) if self.frames_hint else None
+
     def _frames(self, damage: Damage) -> Iterator[Frame]:
         self._files.check()
         start = perf_counter()
