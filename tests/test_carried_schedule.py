@@ -61,7 +61,6 @@ def test_in_python_it_is_the_same_schedule_with_that_carry(schedule) -> None:
 )
 def test_as_text(text: str, carry: str) -> None:
     made = schedule_for(parse_schedule(text), 3)
-    assert schedule_for(parse_schedule(str(made)), 3) == made
     assert made.clocks == skip_frame(4)(3).clocks
     assert str(made.carry) == carry
 

@@ -165,11 +165,12 @@ def test_trap_2_a_change_of_size_refills_and_equals_a_fresh_session() -> None:
             assert session.record._replace(seconds=None) == fresh.record._replace(seconds=None)
 
 
-def test_trap_2_step_refuses_another_size() -> None:
-    schedule = alternating(3)
+def test_trap_2_step_fills_at_another_size() -> None:
+    schedule, other = skip_frame(3)(3), clip(1, shape=(5, 5))[0]
     _, memory = fill(numeric(), schedule, clip(1)[0])
-    with pytest.raises(UsageError, match="call fill for it"):
-        step(numeric(), schedule, memory, clip(1, shape=(5, 5))[0])
+    output, after = step(numeric(), schedule, memory, other)
+    np.testing.assert_array_equal(output, fill(numeric(), schedule, other)[0])
+    assert (after.t, after.record.fill) == (0, True)
 
 
 def drifting(frames: int = 12, cells: int = 10) -> list[np.ndarray]:

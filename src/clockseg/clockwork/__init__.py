@@ -1,6 +1,6 @@
 """The paper's idea: stages, clocks, schedules, carry, and one frame of a clockwork network.
 
-Read network.py, clock.py and carry.py for the nouns, then ``advance`` in step.py, which runs one frame. tests/test_tiny.py has the
+Read network.py, clock.py and carry.py for the nouns, then ``step`` in step.py, which runs one frame. tests/test_tiny.py has the
 same on strings. From the terms of the paper (Shelhamer et al., 2016) to the code:
 
 * the cached scores y of a stage: ``Cell.held`` (step.py); the cells of all stages are in ``Memory``
@@ -10,7 +10,7 @@ same on strings. From the terms of the paper (Shelhamer et al., 2016) to the cod
 * pipelining (section 4.1): ``Schedule.delays`` (schedule.py); ``pipelined`` (clockseg.clocks.rates)
 * the adaptive clock (section 4.3): ``Change`` and ``adaptive`` (clockseg.clocks.change)
 * f_H, which carries held values over to the next frame: ``Carry``; the paper's is ``Identity`` (carry.py)
-* one frame, in which stages fire or hold and scores are fused: ``advance`` (step.py)
+* one frame, in which stages fire or hold and scores are fused: ``step`` (step.py)
 
 The values between the parts of a network are lazy (lazy.py): an ``Executor`` runs those that are pending when one is read. Those of
 clockseg.execution run several as one model, or look them up in a recording.

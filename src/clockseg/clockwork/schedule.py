@@ -54,18 +54,6 @@ class Schedule:
     def __len__(self) -> int:
         return len(self.clocks)
 
-    def __str__(self) -> str:
-        """Return the text that ``parse_schedule`` reads, if all clocks have fixed periods; else the ``repr``.
-
-        >>> print(Schedule((ALWAYS, ALWAYS)))
-        skip_frame(1)
-        """
-        if None in self.periods or any(self.delays) or not self.nested:
-            return repr(self)
-        same = len(set(self.periods)) == 1
-        text = f"skip_frame({self.periods[0]})" if same else f"fixed_rate({self.periods})"
-        return text if self.carry == identity else f"carried({text}, {self.carry})"
-
     @cached_property
     def watched(self) -> tuple[frozenset[Watch], ...]:
         """For each stage, the maps that its clock watches."""

@@ -7,7 +7,7 @@ from typing import Any
 from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, check, schedule_for
-from clockseg.clockwork.step import Memory, advance
+from clockseg.clockwork.step import Memory, step
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import UsageError
 
@@ -34,30 +34,28 @@ class Session:
         self.schedule = schedule_for(schedule, len(net))
         check(net, self.schedule)
         self.memory: Memory | None = None
-        self._states: tuple[Any, ...] | None = None
         self.tally = Tally(net.names, fires=(0,) * len(net))
         own = Executor() if net.executor is None else net.executor(net, self.schedule)
         self._executor = own if executor is None else executor
 
     def __call__(self, image: Any, *, vectors: Any = None) -> Any:
         """Return the output for this frame; ``vectors``: see ``step``."""
-        first = self.memory is None and self._states is None
-        memory = advance(self.net, self.schedule, self.memory, image, vectors, self._executor, self._states)
-        self.memory, self._states = memory, None
-        if memory.record.fill:
-            self._executor.rehearse(memory, image, vectors)
-        self.tally = self.tally.add(memory.record, first=first)
-        return memory.output.value
+        first = self.memory is None
+        made = step(self.net, self.schedule, self.memory, image, vectors=vectors, executor=self._executor)
+        output, self.memory = made
+        if self.memory.record.fill:
+            self._executor.rehearse(self.memory, image, vectors)
+        self.tally = self.tally.add(self.memory.record, first=first)
+        return output
 
     def reset(self) -> None:
         """Drop all cached values: the next frame is a fill and counts as the first of a clip."""
-        self.memory = self._states = None
+        self.memory = None
 
     def refill(self) -> None:
         """Drop all cached values but the states of clocks: the next frame is a fill within the clip, as after a scene cut."""
         if self.memory is not None:
-            self._states = tuple([cell.state for cell in self.memory.stages])
-            self.memory = None
+            self.memory = self.memory.emptied(self.memory.stages)
 
     @property
     def record(self) -> Record:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import NamedTuple
-
-from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Kind
 
 
 @dataclass(frozen=True)
@@ -25,12 +22,6 @@ class Seconds:
     def network(self) -> float:
         """The sum of all: the network's time, from which relative times are computed."""
         return sum(self.stages) + self.clock + self.motion + self.fuse + self.finish
-
-    @classmethod
-    def of(cls, stages: int, spent: Mapping[Kind, float]) -> Seconds:
-        """Return the seconds ``spent`` on a frame, by kind, for a network of so many ``stages``."""
-        others = [spent.get(kind, 0.0) for kind in (CLOCK, MOTION, FUSE, FINISH)]
-        return cls(tuple([spent.get(i, 0.0) for i in range(stages)]), *others)
 
 
 class Record(NamedTuple):

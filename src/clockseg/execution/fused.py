@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 from clockseg.clockwork.lazy import Executor, Lazy
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.clockwork.schedule import Schedule
-from clockseg.clockwork.step import Memory, advance
+from clockseg.clockwork.step import Memory, step
 from clockseg.errors import NetworkError
 from clockseg.execution.cache import add_note, cache_limit, read_notes
 from clockseg.execution.liveness import liveness, patterns, prompted
@@ -193,7 +193,7 @@ class Fused(Executor):
         live = None if self.live is None else frozenset(self.live.items())
         if self.fusion.is_new((memory.shape, live, found, self.schedule.delays, str(self.schedule.carry))):
             for pattern in found:
-                advance(self.net, prompted(self.schedule, pattern), memory, image, vectors, self)
+                step(self.net, prompted(self.schedule, pattern), memory, image, vectors=vectors, executor=self)
 
     def _fuse(self, joint: Joint, calls: Sequence[Lazy]) -> bool:
         """Run a piece as one model, if it gives the same bits; the verdict is found at its first run at a working size."""

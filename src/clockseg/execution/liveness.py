@@ -11,7 +11,7 @@ from clockseg.clockwork.clock import Clock, Decision, Tick
 from clockseg.clockwork.lazy import Executor, Lazy
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
-from clockseg.clockwork.step import advance
+from clockseg.clockwork.step import step
 
 Pattern: TypeAlias = tuple[bool, ...]
 """The stages that fire on a frame."""
@@ -72,12 +72,12 @@ def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
     if len(found) > MOST:
         return None
     dry = _Dry()
-    first = advance(net, schedule, None, None, None, dry)
+    _, first = step(net, schedule, None, None, executor=dry)
     schedules = [prompted(schedule, pattern) for pattern in found]
     for one in schedules:
-        second = advance(net, one, first, None, None, dry)
+        _, second = step(net, one, first, None, executor=dry)
         for then in schedules:
-            advance(net, then, second, None, None, dry)
+            step(net, then, second, None, executor=dry)
     return {name: frozenset(readers) for name, readers in dry.live.items()}
 
 

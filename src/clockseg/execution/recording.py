@@ -24,7 +24,7 @@ from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.facts import facts, own_watches, walk
 from clockseg.clockwork.network import StagedNetwork, Value
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_for
-from clockseg.clockwork.step import Memory, advance, fill
+from clockseg.clockwork.step import Memory, fill, step
 from clockseg.clockwork.trace import Record, Seconds
 from clockseg.errors import UsageError
 from clockseg.execution.liveness import patterns
@@ -289,11 +289,9 @@ class Recording:
         executor, memory = Replay(self, schedule.carry), None
         for index, frame in enumerate(self.frames):
             before: Memory | None = None if frame.first else memory
-            states = None
             if before is not None and index in refills:
-                states = [cell.state for cell in before.stages]
-                before = None
-            memory = advance(self.net, schedule, before, Shot(self, index), None, executor, states)
+                before = before.emptied(before.stages)
+            _, memory = step(self.net, schedule, before, Shot(self, index), executor=executor)
             full, fired = frame.seconds, memory.record.fired
             spent = Seconds(tuple(one if fires else 0.0 for one, fires in zip(full.stages, fired, strict=True)))
             if any(fired):
