@@ -37,12 +37,12 @@ from clockseg import (
 )
 from clockseg.carry import Flow, Warp
 from clockseg.clocks import ALWAYS, AtLeastEvery, Every
-from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for
 from clockseg.engines import onnxruntime, openvino, timed
 from clockseg.engines.compiled import CompiledPart, compiled
 from clockseg.execution import fused
-from clockseg.execution.liveness import liveness, patterns
+from clockseg.execution.liveness import depths, liveness
 from clockseg.execution.recording import record, replay
 from clockseg.networks.load import load
 
@@ -195,7 +195,7 @@ def test_held_stages_are_warped_whichever_stages_fire(tmp_path: Path, engine: st
     joined = told(net, images, schedule)
     assert joined == told(apart(net), images, schedule)
     assert len({one.fired for _, one in joined}) == (4 if nested else 8)
-    assert verdicts(net)
+    assert bool(verdicts(net)) == nested
 
 
 @pytest.mark.slow
@@ -233,8 +233,7 @@ def test_bf16_maps_that_may_only_be_read(plain: StagedNetwork) -> None:
         (adaptive(2.0), {2}),
         (difference(3.0, of="pixels"), {0}),
         (difference(0.0, of="pixels"), {1}),
-        (pipelined(3), {4}),  # each stage by itself, and the groups
-        (pipelined(2), {3}),
+        (pipelined(2), {5}),  # every part by itself
     ],
 )
 def test_how_many_models_run_for_a_frame(plain: StagedNetwork, schedule: Any, runs: set[int]) -> None:
@@ -322,14 +321,6 @@ def test_large_networks_run_apart(plain: StagedNetwork, monkeypatch: pytest.Monk
     assert engine.of(oracle, frames(2)[1]) == 1, "the uncut network is there anyway"
 
 
-def test_a_limit_to_the_number_of_joints(plain: StagedNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "JOINTS", 1)
-    net = Counting()(plain)
-    for schedule in (frame_oracle, alternating, exponential):
-        assert told(net, frames(5), schedule) == told(apart(net), frames(5), schedule)
-    assert len(verdicts(net)) == 1
-
-
 def test_a_step_keeps_everything_whatever_the_next_schedule_is(made: Any) -> None:
     net = made("onnxruntime")
     plain = apart(net)
@@ -362,20 +353,12 @@ def test_a_session_keeps_what_is_read_again(made: Any) -> None:
         (alternating, {"deep.head": {"mid+deep"}}),
         (exponential, {"deep.head": {"mid+deep"}, "mid+deep": {"low+mid+deep"}}),
         (adaptive(2.0), "mid.head"),
-        (pipelined(3), "low.body"),
     ],
 )
 def test_what_a_schedule_reads_again(plain: StagedNetwork, schedule: Any, expected: Any) -> None:
     found = liveness(plain, schedule_for(schedule, 3))
     wanted = {name: readers for name, readers in found.items() if "restore" not in readers}
     assert expected in wanted if isinstance(expected, str) else wanted == expected
-
-
-def test_of_too_many_patterns_everything_stays(plain: StagedNetwork) -> None:
-    many = StagedNetwork("many", tuple(Stage(f"s{i}", str) for i in range(6)))
-    schedule = Schedule((AtLeastEvery(2),) * 6, nested=False)
-    assert len(patterns(schedule)) == 64
-    assert liveness(many, schedule) is None
 
 
 @pytest.mark.parametrize(
@@ -387,8 +370,8 @@ def test_of_too_many_patterns_everything_stays(plain: StagedNetwork) -> None:
         (skip_frame(2)(2), [2, 0]),
     ],
 )
-def test_which_stages_may_fire_on_a_frame(schedule: Schedule, last: list[int]) -> None:
-    assert [sum(pattern) for pattern in patterns(schedule)] == last
+def test_how_many_stages_may_fire_on_a_frame(schedule: Schedule, last: list[int]) -> None:
+    assert list(depths(schedule)) == last
 
 
 def test_a_clock_that_looks_at_nothing_is_asked_once_and_in_order(made: Any) -> None:

@@ -3,9 +3,8 @@
 The outputs of a model influence which of its nodes an engine fuses, and so how results are rounded. So when a joint model is
 first needed at a working size, it is compared with its parts, run one by one on the same frame. All of its tensors must have
 the same bits, and so must those of a witness: the same joint with the scores before the labels as outputs, since labels
-alone can hide a rounding for many frames. If they differ, further joints are tried: one that outputs all held values, one
-that outputs all tensors between its parts, and then stages and groups as two; failing that, parts run one by one. The
-verdict is stored on disk beside the compiled models.
+alone can hide a rounding for many frames. If they differ, a joint that outputs all held values is tried, and then stages and
+groups as two; failing that, parts run one by one. The verdict is stored on disk beside the compiled models.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.step import Memory, step
 from clockseg.errors import NetworkError
 from clockseg.execution.cache import add_note, cache_limit, read_notes
-from clockseg.execution.liveness import liveness, patterns, prompted
+from clockseg.execution.liveness import depths, liveness, prompted
 from clockseg.execution.pieces import Batch, Piece
 from clockseg.graph.part import FRAME_SIZE, LABELS, GraphFusion, GraphPart, Pick, Tensors
 from clockseg.types import Size
@@ -36,8 +35,6 @@ SIZES = 10
 """Number of working sizes for which a part stays compiled; the least recently used is dropped first."""
 VERDICTS = "fused.json"
 """The file of verdicts in the cache folder, so that start-up need not repeat the checks."""
-JOINTS = 32
-"""Largest number of joints of a network."""
 Compiled: TypeAlias = Callable[[GraphPart], Part]
 """Compiles a part; returns the same object for the same part."""
 ALONE = Executor()
@@ -87,7 +84,12 @@ class Fusion:
         self.lock = threading.Lock()
 
     def __call__(self, net: StagedNetwork, schedule: Schedule) -> Executor:
-        """Return an executor for a session of ``net`` under ``schedule``; parts that aren't this network's run alone."""
+        """Return an executor for a session of ``net`` under ``schedule``; parts that aren't this network's run alone.
+
+        So do all parts under delays, and where firing is not nested: tensors of two frames would have the same names in a joint.
+        """
+        if any(schedule.delays) or not schedule.nested:
+            return Executor()
         return Fused(self, net, schedule)
 
     def is_new(self, what: Hashable) -> bool:
@@ -97,24 +99,24 @@ class Fusion:
             self.prepared.add(what)
         return new
 
-    def joint(self, names: tuple[str, ...], keep: frozenset[str] | None) -> Joint | None:
-        """Return the joint of the parts of these names that gives the tensors ``keep``; None if there are too many, or none."""
+    def joint(self, names: tuple[str, ...], keep: frozenset[str]) -> Joint | None:
+        """Return the joint of the parts of these names that gives the tensors ``keep``; None if there are none."""
         if not keep:
             return None
         with self.lock:
-            if (names, keep) not in self.joints and len(self.joints) < JOINTS:
+            if (names, keep) not in self.joints:
                 parts = tuple(self.parts[name] for name in names)
                 self.joints[names, keep] = Joint(parts, tuple(self._attempts(parts, keep)))
-            return self.joints.get((names, keep))
+            return self.joints[names, keep]
 
     def _attempts(
         self, parts: tuple[GraphPart, ...], keep: frozenset[str]
     ) -> Iterator[tuple[GraphPart, GraphPart | None]]:
-        """Yield joints that output the tensors that are read again, all held values as well, and every tensor."""
+        """Yield joints that output the tensors that are read again, and all held values as well."""
         every = frozenset(tensor for part in parts for tensor in part.outputs)
         fusing = [self.parts[name] for name in self.fusable if not name.endswith(".body")]
         held = {tensor for part in fusing for tensor in (*part.inputs, *part.outputs)} - {LABELS}
-        for keeps in dict.fromkeys((keep, keep | (every & held), every)):
+        for keeps in dict.fromkeys((keep, keep | (every & held))):
             witness = keeps | (self._scores() & every) if LABELS in keeps else keeps
             yield self.fusion.fuse(parts, keeps), None if witness == keeps else self.fusion.fuse(parts, witness)
 
@@ -143,7 +145,7 @@ class Fused(Executor):
     """The executor of one session.
 
     ``live``: the values that later batches read. ``own``: the parts of the session's network that ``fusion`` knows, and its
-    selections, by name. ``plans``: by the calls of a batch, what it is made of, and its pieces with their joints.
+    selections, by name. ``plans``: the pieces of a batch, by its calls.
     """
 
     def __init__(self, fusion: Fusion, net: StagedNetwork, schedule: Schedule) -> None:
@@ -154,7 +156,7 @@ class Fused(Executor):
         picks = {name: part for name, part in parts if isinstance(part, Pick)}
         self.own = {name: part for name, part in parts if part is fusion.known.get(name)} | picks
         self.parts, self.fusable = {**fusion.parts, **picks}, fusion.fusable - picks.keys()
-        self.plans: dict[Hashable, tuple[Batch, list[tuple[Piece, Joint | None]]]] = {}
+        self.plans: dict[Hashable, list[Piece]] = {}
 
     def force(self, batch: Sequence[Lazy]) -> None:
         """Make the calls, those of graph-backed parts in as few models as possible."""
@@ -166,34 +168,26 @@ class Fused(Executor):
         index = {id(call): i for i, call in enumerate(batch)}
         takes = tuple([tuple([index[id(one)] for one in call.args if id(one) in index]) for call in batch])
         if (names, takes) not in self.plans:
-            made = Batch(names, takes, self.parts, self.fusable, self.live)
-            self.plans[names, takes] = made, self._joined(names, made.pieces())
-        division, plan = self.plans[names, takes]
-        at = 0
-        while at < len(plan):
-            piece, joint = plan[at]
+            made = Batch(names, takes, self.parts, self.fusable, self.live, self.fusion.joint)
+            self.plans[names, takes] = made.pieces()
+        waiting = self.plans[names, takes][::-1]
+        while waiting:
+            piece = waiting.pop()
             calls = [batch[i] for i in piece.calls]
-            if piece.keep is None:
-                ALONE.force(calls)
-            elif joint is None or not self._fuse(joint, calls):
-                plan[at : at + 1] = self._joined(names, division.halves(piece))
+            if piece.joint is not None and self._fuse(piece.joint, calls):
                 continue
-            at += 1
-
-    def _joined(self, names: Sequence[str], pieces: Sequence[Piece]) -> list[tuple[Piece, Joint | None]]:
-        models = [tuple([names[i] for i in one.calls if names[i] in self.fusable]) for one in pieces]
-        return [(one, self.fusion.joint(each, one.keep)) for one, each in zip(pieces, models, strict=True)]
+            if piece.halves:
+                waiting += piece.halves[::-1]
+            else:
+                ALONE.force(calls)
 
     def rehearse(self, memory: Memory, image: Any, vectors: Any) -> None:
-        """Compile what later frames may need, once for all sessions that need the same: run every pattern of firings."""
-        found = patterns(self.schedule)
-        if not any(self.schedule.delays) and not any(self.schedule.watched):
-            # The fill before this has made the calls of a frame on which all stages fire.
-            found = tuple(pattern for pattern in found if not all(pattern))
-        live = None if self.live is None else frozenset(self.live.items())
-        if self.fusion.is_new((memory.shape, live, found, self.schedule.delays, str(self.schedule.carry))):
-            for pattern in found:
-                step(self.net, prompted(self.schedule, pattern), memory, image, vectors=vectors, executor=self)
+        """Compile what later frames may need, once for all sessions that need the same: fire any number of stages."""
+        # Without watched maps, the fill before this has made the calls of a frame on which all stages fire.
+        found = depths(self.schedule)[0 if any(self.schedule.watched) else 1 :]
+        if self.fusion.is_new((memory.shape, frozenset(self.live.items()), found, str(self.schedule.carry))):
+            for depth in found:
+                step(self.net, prompted(self.schedule, depth), memory, image, vectors=vectors, executor=self)
 
     def _fuse(self, joint: Joint, calls: Sequence[Lazy]) -> bool:
         """Run a piece as one model, if it gives the same bits; the verdict is found at its first run at a working size."""

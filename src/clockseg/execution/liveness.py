@@ -1,4 +1,7 @@
-"""Liveness: the values of a batch that later calls read, found by a dry run of the same step over all firing patterns."""
+"""Liveness: the values of a batch that later calls read, found by a dry run of the same step over all ways to fire.
+
+For schedules that are nested and have no delays, so that on each frame the first stages fire, however many.
+"""
 
 from __future__ import annotations
 
@@ -13,37 +16,21 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.step import step
 
-Pattern: TypeAlias = tuple[bool, ...]
-"""The stages that fire on a frame."""
 Live: TypeAlias = Mapping[str, frozenset[str]]
 """By the name of a call: the names of the calls of later batches that take its value."""
-MOST = 32
-"""Largest number of patterns of a schedule that is analysed; with more, every value is kept."""
 
 
-def patterns(schedule: Schedule) -> tuple[Pattern, ...]:
-    """Return all patterns in which stages may fire under ``schedule``; some that never come may be among them.
+def depths(schedule: Schedule) -> tuple[int, ...]:
+    """Return the numbers of stages that may fire on a frame under ``schedule``, largest first.
 
-    >>> from clockseg.clocks.rates import alternating, exponential
-    >>> patterns(alternating(3)), len(patterns(exponential(3)))
-    (((True, True, True), (True, True, False)), 3)
+    >>> from clockseg.clocks.rates import alternating, skip_frame
+    >>> depths(alternating(3)), depths(skip_frame(2)(3))
+    ((3, 2), (3, 0))
     """
-    rows: list[Pattern] = [()]
-    for i in range(len(schedule)):
-        nested = i > 0 and schedule.nested and not schedule.delays[i]
-        period = schedule.periods[i]
-        same = i > 0 and period is not None and period == schedule.periods[i - 1]
-        found: list[Pattern] = []
-        for row in rows:
-            if nested and not row[-1]:
-                answers: tuple[bool, ...] = (False,)
-            elif period == 1:
-                answers = (True,)
-            else:
-                answers = (row[-1],) if same else (True, False)
-            found += ((*row, fires) for fires in answers)
-        rows = found
-    return tuple(rows)
+    before = (1, *schedule.periods)
+    # A stage holds alone if its clock may answer otherwise than that of the stage before it.
+    alone = [i for i, period in enumerate(schedule.periods) if period is None or period not in (1, before[i])]
+    return (len(schedule), *alone[::-1])
 
 
 @dataclass(frozen=True)
@@ -57,23 +44,20 @@ class Prompted:
         return Decision(self.fires), state
 
 
-def prompted(schedule: Schedule, pattern: Pattern) -> Schedule:
-    """Return ``schedule`` with the stages of ``pattern`` firing, whatever its clocks would answer."""
-    return replace(schedule, clocks=tuple(map(Prompted, zip(schedule.clocks), pattern)))
+def prompted(schedule: Schedule, depth: int) -> Schedule:
+    """Return ``schedule`` with the first ``depth`` stages firing, whatever its clocks would answer."""
+    return replace(schedule, clocks=tuple(Prompted((clock,), i < depth) for i, clock in enumerate(schedule.clocks)))
 
 
-def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
-    """Return what later batches read under ``schedule``, in the same frame or in a later one; None: everything.
+def liveness(net: StagedNetwork, schedule: Schedule) -> Live:
+    """Return what later batches read under ``schedule``, in the same frame or in a later one.
 
-    The step runs without a network: after a fill, every pattern, and after each of these every pattern again. What is
+    The step runs without a network: after a fill, every depth, and after each of these every depth again. What is
     read later than that is read then as well.
     """
-    found = patterns(schedule)
-    if len(found) > MOST:
-        return None
     dry = _Dry()
     _, first = step(net, schedule, None, None, executor=dry)
-    schedules = [prompted(schedule, pattern) for pattern in found]
+    schedules = [prompted(schedule, depth) for depth in depths(schedule)]
     for one in schedules:
         _, second = step(net, one, first, None, executor=dry)
         for then in schedules:

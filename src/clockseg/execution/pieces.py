@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,11 +16,13 @@ Takes: TypeAlias = tuple[tuple[int, ...], ...]
 class Piece(NamedTuple):
     """Calls by their places in the batch, in order: of one model and selections from it, or to run one by one.
 
-    ``keep``: the tensors of the model that are read outside of it; None: one by one.
+    ``joint``: the graph-backed ones as one model; None: one by one. ``halves``: the pieces to run instead if the engine gives
+    other bits for the joint: its stages and its groups.
     """
 
     calls: tuple[int, ...]
-    keep: frozenset[str] | None = None
+    joint: Any = None
+    halves: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -28,65 +30,44 @@ class Batch:
     """A batch of calls: their ``names``, "" for those of others than the network's parts, and what each ``takes``.
 
     ``parts``: the network's by name; ``fusable``: the names of the graph-backed ones that may run with others. ``live``: what
-    later batches read (None: everything).
+    later batches read. ``join`` returns the joint of the parts of these names that gives these tensors.
     """
 
     names: tuple[str, ...]
     takes: Takes
     parts: Mapping[str, Any]
     fusable: frozenset[str]
-    live: Live | None
+    live: Live
+    join: Callable[[tuple[str, ...], frozenset[str]], Any]
 
     def pieces(self) -> list[Piece]:
-        """Return pieces of all calls, level by level, in an order in which they can run."""
-        levels = self._levels()
+        """Return pieces of all calls, in an order in which they can run.
+
+        Calls are on levels, above those of the calls that have to run before them: graph-backed ones, and selections from them,
+        on odd ones, and calls that run between models on even ones.
+        """
+        levels: list[int] = []
+        for name, takes in zip(self.names, self.takes, strict=True):
+            level = max((levels[j] for j in takes), default=0)
+            if name in self.fusable:
+                level |= 1
+            elif not isinstance(self.parts.get(name), Pick):
+                level += level % 2
+            levels.append(level)
         return [self._piece([i for i, one in enumerate(levels) if one == level]) for level in sorted(set(levels))]
-
-    def halves(self, piece: Piece) -> list[Piece]:
-        """Return the pieces to try if a piece can't run as one model: its stages and its groups, or failing that calls alone."""
-        stages = [i for i in piece.calls if self.names[i].endswith((".body", ".head"))]
-        groups = [i for i in piece.calls if i not in stages]
-        if self._models(stages) and self._models(groups):
-            return [self._piece(stages), self._piece(groups)]
-        return [Piece(piece.calls)]
-
-    def _models(self, calls: Iterable[int]) -> list[int]:
-        return [i for i in calls if self.names[i] in self.fusable]
 
     def _piece(self, calls: Sequence[int]) -> Piece:
         """Return the piece of these calls: one model if several of them are graph-backed."""
-        models = self._models(calls)
+        models = tuple(i for i in calls if self.names[i] in self.fusable)
         if len(models) < 2:
             return Piece(tuple(calls))
-        return Piece(tuple(calls), frozenset(tensor for i in models for tensor in self._wanted(i, set(models))))
+        keep = frozenset(tensor for i in models for tensor in self._wanted(i, models))
+        stages = [i for i in calls if self.names[i].endswith((".body", ".head"))]
+        groups = [i for i in calls if i not in stages]
+        halves = (self._piece(stages), self._piece(groups)) if stages and groups else ()
+        return Piece(tuple(calls), self.join(tuple(self.names[i] for i in models), keep), halves)
 
-    def _levels(self) -> list[int]:
-        """Return a level for each call, above the levels of calls that have to run before it.
-
-        Graph-backed calls, and selections from them, have odd levels; calls that run between models have even ones.
-        """
-        levels: list[int] = []
-        chains: list[int] = []
-        for i, name in enumerate(self.names):
-            level = max((levels[j] for j in self.takes[i]), default=0)
-            inside = any(levels[j] % 2 for j in self.takes[i])
-            if name not in self.fusable:
-                selects = isinstance(self.parts.get(name), Pick)
-                levels.append(level if selects else level + level % 2)
-                continue
-            level |= 1
-            if name.endswith(".body"):
-                # A stage that reads what the previous frame left begins a chain: tensors of two frames have the same names.
-                if not inside:
-                    level = max(level, chains[-1] + 2 if chains else 1)
-                    chains.append(level)
-            elif level in chains and len(chains) > 1:
-                # Groups run with the stages, unless they read several chains.
-                level += 2
-            levels.append(level)
-        return levels
-
-    def _wanted(self, i: int, inside: set[int]) -> set[str]:
+    def _wanted(self, i: int, inside: Sequence[int]) -> set[str]:
         """Return the tensors of call ``i`` that are read by others than the calls ``inside`` a piece."""
         part = self.parts[self.names[i]]
         outputs = set(part.names if isinstance(part, Pick) else part.outputs)
@@ -95,8 +76,6 @@ class Batch:
             if i in self.takes[j] and j not in inside:
                 pick = isinstance(self.parts.get(name), Pick)
                 found |= self._wanted(j, inside) if pick else _read_by(self.parts.get(name), outputs)
-        if self.live is None:
-            return outputs
         for name in self.live.get(self.names[i], ()):
             found |= _read_by(self.parts.get(name), outputs)
         return found & outputs

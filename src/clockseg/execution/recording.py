@@ -27,7 +27,7 @@ from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_
 from clockseg.clockwork.step import Memory, fill, step
 from clockseg.clockwork.trace import Record, Seconds
 from clockseg.errors import UsageError
-from clockseg.execution.liveness import patterns
+from clockseg.execution.liveness import depths
 from clockseg.execution.replay import Promise, Replay, Shot
 from clockseg.types import Image
 
@@ -105,7 +105,7 @@ def _outputs_need(net: StagedNetwork, schedule: Schedule) -> Iterator[Key]:
 
 def _fuses(schedule: Schedule) -> bool:
     """Return True if values of different frames may be fused, or moved one by one."""
-    whole = not any(schedule.delays) and all(len(set(pattern)) == 1 for pattern in patterns(schedule))
+    whole = schedule.nested and not any(schedule.delays) and set(depths(schedule)) <= {0, len(schedule)}
     return not whole or (schedule.carry != identity and schedule.carry.of == "held")
 
 
