@@ -15,7 +15,7 @@ from clockseg import Schedule, pipelined, run
 from clockseg.clocks.rates import alternating
 from clockseg.engines import onnxruntime, openvino
 from clockseg.execution.machine import cores
-from clockseg.execution.pipeline import runner
+from clockseg.execution.pipeline import Ahead
 from clockseg.networks.load import load
 
 
@@ -25,11 +25,12 @@ from clockseg.networks.load import load
 @pytest.mark.parametrize("ahead", [False, True])
 def test_what_each_stage_reflects(k, expected, ahead) -> None:
     """Traps 6 and 7: segments read what the frame before left, from (0, 0, 0) by (2, 1, 0)."""
-    made = runner(symbolic.network(), pipelined(k), ahead=ahead)
+    session = Ahead(symbolic.network(), pipelined(k))
     found = []
     for frame in "01234":
-        found.append(symbolic.frames_of(made.session(frame)))
-        made.between()
+        found.append(symbolic.frames_of(session(frame)))
+        if ahead:
+            session.between()
     assert found == expected
 
 
@@ -40,15 +41,10 @@ def test_any_clocks_and_delays_give_the_same_ahead(data, stages) -> None:
     delays = (0, *data.draw(st.lists(st.integers(0, 1), min_size=stages - 1, max_size=stages - 1)))
     clocks = tuple(lambda tick, i=i: fires[tick.t][i] for i in range(stages))
     schedule = Schedule(clocks, delays, nested=data.draw(st.booleans()))
-    found = {}
-    for ahead in (False, True):
-        made = runner(symbolic.network(stages), schedule, ahead=ahead)
-        found[ahead] = []
-        for frame in "012345":
-            output = made.session(frame)
-            found[ahead].append((output, made.session.record[:4]))
-            made.between()
-    assert found[True] == found[False]
+    ahead = Ahead(symbolic.network(stages), schedule)
+    for frame, (output, record) in zip("012345", run(symbolic.network(stages), "012345", schedule), strict=True):
+        assert (ahead(frame), ahead.record[:4]) == (output, record[:4])
+        ahead.between()
 
 
 @pytest.mark.parametrize("engine", [openvino, onnxruntime])
@@ -56,17 +52,17 @@ def test_any_clocks_and_delays_give_the_same_ahead(data, stages) -> None:
 def test_compiled_networks_give_the_same_bits(tmp_path: Path, engine, k) -> None:
     net = engine(load(networks.write_tiny(tmp_path), engine=None), threads=2)
     images = list(np.random.default_rng(1).integers(0, 256, (6, 32, 48, 3), dtype=np.uint8))
-    made = runner(net, pipelined(k), ahead=True)
+    made = Ahead(net, pipelined(k))
     for image, (wanted, _) in zip(images, run(net, images, pipelined(k)), strict=True):
-        assert np.array_equal(made.session(image), wanted)
+        assert np.array_equal(made(image), wanted)
         made.between()
 
 
 def test_a_schedule_of_one_segment_has_nothing_to_compute_between_frames() -> None:
     log: list[str] = []
     net = symbolic.network().map(lambda name, part: lambda *values: (log.append(name), part(*values))[1])
-    made = runner(net, alternating, ahead=True)
-    assert [symbolic.frames_of(made.session(frame)) for frame in "012"] == ["000", "110", "222"]
+    made = Ahead(net, alternating)
+    assert [symbolic.frames_of(made(frame)) for frame in "012"] == ["000", "110", "222"]
     log.clear()
     made.between()
     assert log == []
@@ -86,14 +82,14 @@ def test_openvino_binds_threads_only_where_it_has_all_cores(tmp_path: Path) -> N
 def test_what_is_computed_when() -> None:
     log: list[str] = []
     net = symbolic.network().map(lambda name, part: lambda *values: (log.append(name), part(*values))[1])
-    made = runner(net, pipelined(3), ahead=True)
+    made = Ahead(net, pipelined(3))
     made.between()
-    made.session("0")
+    made("0")
     made.between()
     log.clear()
     # At frame 1 stage C reads what B gave at frame 0, which the fill has computed.
     for frame, later in (("1", "B"), ("2", "BC"), ("3", "BC")):
-        made.session(frame)
+        made(frame)
         assert log == ["A.body", "A.head", "fuse", "finish"]
         log.clear()
         made.between()
@@ -102,5 +98,5 @@ def test_what_is_computed_when() -> None:
 
 
 def test_without_time_between_frames_it_is_computed_when_it_is_needed() -> None:
-    made = runner(symbolic.network(), pipelined(3), ahead=True)
-    assert [symbolic.frames_of(made.session(frame)) for frame in "01234"] == ["000", "100", "210", "321", "432"]
+    made = Ahead(symbolic.network(), pipelined(3))
+    assert [symbolic.frames_of(made(frame)) for frame in "01234"] == ["000", "100", "210", "321", "432"]

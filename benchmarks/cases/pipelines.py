@@ -20,7 +20,8 @@ from benchmarks.harness import Facts, figure, listing
 from benchmarks.inputs import DRIVING, RECIPES, images, video
 from benchmarks.measuring import turns
 from clockseg import frame_oracle, load, parse_schedule
-from clockseg.execution.pipeline import Runner, runner
+from clockseg.clockwork.session import Session
+from clockseg.execution.pipeline import Ahead
 from clockseg.types import Image
 
 OPTIONS = {"threads": 2, "rounds": 7}
@@ -37,30 +38,32 @@ def measure(asked: Namespace) -> Facts:
 def _latency(asked: Namespace) -> list[Facts]:
     """Return the figures of every way to run `street`, and of the truncated networks."""
     net = load("street", engine="openvino", threads=asked.threads)
-    ways = {"full": runner(net.uncut(), frame_oracle)}
-    ways |= {text: runner(net, parse_schedule(text)) for text in ("frame_oracle", "alternating", "skip_frame(2)")}
+    ways: dict[str, Session] = {"full": Session(net.uncut(), frame_oracle)}
+    ways |= {text: Session(net, parse_schedule(text)) for text in ("frame_oracle", "alternating", "skip_frame(2)")}
     for text in ("pipelined(2)", "pipelined(3)"):
-        ways[f"{text} serial"] = runner(net, parse_schedule(text))
-        ways[f"{text} ahead"] = runner(net, parse_schedule(text), ahead=True)
+        ways[f"{text} serial"] = Session(net, parse_schedule(text))
+        ways[f"{text} ahead"] = Ahead(net, parse_schedule(text))
     for file in TRUNCATED:
         truncated = load(file, engine="openvino", threads=asked.threads)
-        ways[Path(file).stem] = runner(truncated.uncut(), frame_oracle)
+        ways[Path(file).stem] = Session(truncated.uncut(), frame_oracle)
     frames = images(video(DRIVING), FRAMES)
     found = turns(ways, lambda way: _turn(way, frames), asked.rounds)
     return [_facts(name, rounds, found["full"]) for name, rounds in found.items()]
 
 
-def _turn(way: Runner, frames: Sequence[Image]) -> tuple[list[float], float]:
+def _turn(way: Session, frames: Sequence[Image]) -> tuple[list[float], float]:
     """Return the seconds from each frame to its output, and from the first frame until the one after the last could start."""
     for frame in frames[:WARM]:
-        way.session(frame)
-        way.between()
+        way(frame)
+        if isinstance(way, Ahead):
+            way.between()
     waits, begun = [], time.perf_counter()
     for frame in frames:
         start = time.perf_counter()
-        way.session(frame)
+        way(frame)
         waits.append(time.perf_counter() - start)
-        way.between()
+        if isinstance(way, Ahead):
+            way.between()
     return waits, time.perf_counter() - begun
 
 

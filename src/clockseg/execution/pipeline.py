@@ -9,13 +9,13 @@ stages of seconds a, b, c and fusing f, ``pipelined(3)`` gives frame t's output
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any
 
-from clockseg.clockwork.network import Part, StagedNetwork, Value
-from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
+from clockseg.clockwork.lazy import Executor, Lazy
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.clockwork.session import Session
 
 
@@ -29,55 +29,47 @@ def segments(delays: Sequence[int]) -> tuple[range, ...]:
     return tuple(range(a, b) for a, b in pairwise(starts))
 
 
-class Runner(NamedTuple):
-    """A session and the work between its frames: call ``session(image)`` for the output, then ``between()``."""
-
-    session: Session
-    between: Callable[[], None] = lambda: None
-
-
-def runner(net: StagedNetwork, schedule: ScheduleLike, *, ahead: bool = False) -> Runner:
-    """Return a runner for ``schedule``; ``ahead``: ``between`` computes the delayed segments of the next frame.
+class Ahead(Session):
+    """A session that runs ahead: ``between``, called after each output, computes the delayed segments of the next frame.
 
     >>> from clockseg.clockwork.network import Stage
     >>> from clockseg.clocks.rates import pipelined
-    >>> made = runner(StagedNetwork("two", (Stage("a", "A{}".format), Stage("b", "B{}".format))), pipelined(2), ahead=True)
-    >>> [(made.session(frame), made.between())[0] for frame in "012"]
+    >>> ahead = Ahead(StagedNetwork("two", (Stage("a", "A{}".format), Stage("b", "B{}".format))), pipelined(2))
+    >>> [(ahead(frame), ahead.between())[0] for frame in "012"]
     ['BA0', 'BA0', 'BA1']
     """
-    made = schedule_for(schedule, len(net))
-    if not ahead or not any(made.delays):
-        return Runner(Session(net, made))
-    session = Session(_remembering(net, made), made)
-    return Runner(session, lambda: _go_ahead(session))
+
+    def __init__(self, net: StagedNetwork, schedule: ScheduleLike) -> None:
+        self.segments = segments(schedule_for(schedule, len(net)).delays)
+        super().__init__(net, schedule, executor=_Remembering(self.segments[0].stop))
+
+    def between(self) -> None:
+        """Compute the delayed segments of the next frame, in case their clocks fire: everything that they read is known."""
+        if self.memory is None:
+            return
+        for segment in self.segments[1:]:
+            trunk = self.memory.stages[segment.start - 1].trunk
+            for i in segment:
+                stage = self.net.stages[i]
+                trunk = Lazy(i, stage.name + ".body", stage.body, (trunk,))
+                self._executor.read(trunk, Lazy(i, stage.name + ".head", stage.head, (trunk,)))
 
 
-@dataclass
-class _Remembered:
-    """A part that remembers its last value, for the very same argument. Values are never overwritten."""
+class _Remembering(Executor):
+    """An executor that remembers the last value of each part of the stages from ``first`` on, for the very same argument."""
 
-    part: Part
-    last: tuple[Value, Value] | None = field(default=None, repr=False)
+    def __init__(self, first: int) -> None:
+        super().__init__()
+        self.first = first
+        self.last: dict[str, tuple[Any, Any]] = {}
 
-    def __call__(self, value: Value) -> Value:
-        if self.last is None or self.last[0] is not value:
-            self.last = value, self.part(value)
-        return self.last[1]
-
-
-def _remembering(net: StagedNetwork, schedule: Schedule) -> StagedNetwork:
-    """Return ``net`` with stages after the first segment that remember their last values."""
-    first = segments(schedule.delays)[0].stop
-    later = (replace(one, body=_Remembered(one.body), head=_Remembered(one.head)) for one in net.stages[first:])
-    return replace(net, stages=(*net.stages[:first], *later))
-
-
-def _go_ahead(session: Session) -> None:
-    """Compute the delayed segments of the next frame, in case their clocks fire: everything that they read is known."""
-    if session.memory is None:
-        return
-    for segment in segments(session.schedule.delays)[1:]:
-        trunk = session.memory.stages[segment.start - 1].trunk.value
-        for stage in session.net.stages[segment.start : segment.stop]:
-            trunk = stage.body(trunk)
-            stage.head(trunk)
+    def force(self, batch: Sequence[Lazy]) -> None:
+        for call in batch:
+            later = isinstance(call.kind, int) and call.kind >= self.first
+            given = call.args[0].value if later else None
+            if later and call.name in self.last and self.last[call.name][0] is given:
+                call.value = self.last[call.name][1]
+                continue
+            super().force([call])
+            if later:
+                self.last[call.name] = given, call.value
