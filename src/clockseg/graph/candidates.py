@@ -157,8 +157,7 @@ def candidates(
 
     A tensor on the trunk is one that dominates a branch with some work (every way from the frame into it leads through
     the tensor), and round which nothing leads but to a finer stride: the ends of an encoder's blocks, not what is inside
-    a residual block. Of neighbours with less than a percent of the work between them the smallest counts. Where branches
-    exchange maps again and again, so that no single tensor is narrow: two or three tensors, none made from another.
+    a residual block. Of neighbours with less than a percent of the work between them the smallest counts.
 
     >>> from clockseg.graph.neutral import ENLARGE, Node
     >>> up = Node("u", ("b",), ("u",), ENLARGE, 1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,11 +59,6 @@ class Load:
     def reads(self) -> list[tuple[int, ...]]:
         """For each node, the numbers of those it reads."""
         return [tuple({self.maker[name]: None for name in node.inputs if name in self.maker}) for node in self.nodes]
-
-    @cached_property
-    def readers(self) -> Counter[int]:
-        """Node -> the number of those that read it."""
-        return Counter(one for before in self.reads for one in before)
 
     @cached_property
     def above(self) -> list[int]:
@@ -200,55 +194,3 @@ class Row:
     def longest(self) -> float:
         """The share of the longest stage, with what is fused after it."""
         return max(self.stages) + 1 - sum(self.stages)
-
-
-def narrowest(load: Load, node: int, end: int, *, most: int) -> tuple[tuple[int, ...], ...]:
-    """Return the smallest sets of nodes, ``node`` among them, through which every path from the frame to its readers leads.
-
-    ``end``: only nodes that it needs count. Of the sets of the smallest size, at most ``most``, these are the one nearest to
-    the frame and the one nearest to the readers; they may be the same. Empty if a set would be larger, or nothing up to
-    ``end`` reads ``node``.
-
-    Found as the largest number of paths that share no node (Menger): each search adds a path, and the nodes that the last
-    search reached are those before the cut. A node is an entry (2n) and an exit (2n + 1) with an edge that one path can use.
-    """
-    within = [*members(load.above[end])]
-    sinks = {2 * one for one in within if one != node and load.above[one] >> node & 1}
-    if not sinks or any(FRAME in load.reads[sink // 2] for sink in sinks):
-        return ()
-    edges = {side: set[int]() for one in within for side in (2 * one, 2 * one + 1)}
-    for one in within:
-        edges[2 * one].add(2 * one + 1)
-        for read in load.reads[one]:
-            edges[2 * read + 1].add(2 * one)
-    starts = [2 * FRAME + 1, *(2 * one for one in members(load.above[node]) if one != FRAME)]
-    for _ in range(most + 1):
-        before = _reached(edges, starts)
-        there = next((side for side in before if side in sinks), None)
-        if there is None:
-            back = {side: set[int]() for side in edges}
-            for here, leads in edges.items():
-                for there in leads:
-                    back[there].add(here)
-            behind = _reached(back, sinks)
-            early = (one for one in within if 2 * one in before and 2 * one + 1 not in before)
-            late = (one for one in within if 2 * one + 1 in behind and 2 * one not in behind)
-            return tuple(dict.fromkeys([tuple(early), tuple(late)]))
-        while (here := before[there]) != there:
-            if here % 2 == 0 or there < here:
-                edges[here].discard(there)
-            edges[there].add(here)
-            there = here
-    return ()
-
-
-def _reached(edges: Mapping[int, set[int]], starts: Iterable[int]) -> dict[int, int]:
-    """Return everything that can be reached from ``starts``, nearest first, each with the one before it."""
-    came = {start: start for start in starts}
-    todo = deque(came)
-    while todo:
-        here = todo.popleft()
-        new = [there for there in edges[here] if there not in came]
-        came |= dict.fromkeys(new, here)
-        todo += new
-    return came

@@ -1,16 +1,13 @@
-"""Places to cut a network at: single tensors that dominate a branch, or two or three where branches exchange maps."""
+"""Places to cut a network at: tensors that dominate a branch, and the strides and grids by which they are judged."""
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
-import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from clockseg.graph.load import FRAME, Cut, Load, members, narrowest
+from clockseg.graph.load import FRAME, Cut, Load, members
 from clockseg.graph.neutral import ENLARGE, REARRANGE, Graph, Node
 from clockseg.graph.split import Shapes
 
@@ -110,16 +107,10 @@ def _fits(size: int, whole: int, step: int) -> bool:
 
 MOST = 32
 """Places that are told at most; the more there are, the more work lies between two."""
-MOST_TENSORS = 3
-"""Tensors that a cut has at most."""
 _BRANCH = 0.03
 """Share of work that a branch needs to be looked at."""
 _STEP = 0.01
 """Share of work up to which neighbours on the trunk count as one place."""
-_REGION = 0.12
-"""Share of work without a single narrow tensor from which on cuts of several tensors are looked for."""
-_TRIES = 48
-"""Nodes of such a region that are looked at."""
 
 
 def places(load: Load, graph: Graph, shapes: Shapes, found_at: Mapping[str, Grid]) -> tuple[Cut, ...]:
@@ -147,15 +138,10 @@ class _Places:
         return [self.load.share(needs) for needs in self.load.above]
 
     def all(self, step: float) -> tuple[Cut, ...]:
-        """Return single tensors and sets of them, ``step`` of the work apart, in order."""
-        single = self._apart(step)
-        cuts: list[tuple[int, ...]] = [(node,) for node in single]
-        several = sorted(self._several(single), key=lambda nodes: (len(nodes), self._size(nodes), -sum(nodes)))
-        for nodes in several:
-            if all(abs(self._upto(nodes) - self._upto(other)) >= 2 * step for other in cuts):
-                cuts.append(nodes)
-        cuts.sort(key=lambda nodes: (self._upto(nodes), max(nodes)))
-        return tuple(tuple(self._tensor(node) for node in sorted(nodes)) for nodes in cuts)
+        """Return the best tensors, ``step`` of the work apart, in order."""
+        return tuple(
+            (self._tensor(node),) for node in sorted(self._apart(step), key=lambda node: (self.above[node], node))
+        )
 
     @cached_property
     def _single(self) -> list[int]:
@@ -228,35 +214,8 @@ class _Places:
         """Return a sort key: tensors with positions first, then small ones, maps before tokens, little work, and late nodes."""
         grid = self.grids.get(self._tensor(node))
         first = grid is not None and grid.axes == CHANNELS_FIRST
-        return grid is None, self._size([node]), not first, round(self.above[node], 4), -node
-
-    def _several(self, single: list[int]) -> Iterator[tuple[int, ...]]:
-        """Yield sets of nodes, none computed from another, that divide a region without a single narrow tensor."""
-        for end in {*single, self.load.maker[self.load.output]}:
-            region = self.load.above[end] & ~self.load.above[self._nearest(end, single)]
-            if self.load.share(region) < _REGION:
-                continue
-            inside = [node for node in members(region ^ 1 << end) if self._is_one(node)]
-            # Where later stages read the frame as well, no single tensor holds what one stage passes to the next.
-            injected = sum(FRAME in self.load.reads[node] for node in members(region ^ 1 << end)) > 1
-            if not injected:
-                inside = [node for node in inside if self.load.readers[node] > 1]
-            for node in inside[:: 1 + len(inside) // _TRIES]:
-                found = narrowest(self.load, node, end, most=MOST_TENSORS)
-                for nodes in found if injected else found[:1]:
-                    if len(nodes) > 1 and self._side_by_side(nodes, region):
-                        yield nodes
-
-    def _side_by_side(self, nodes: Sequence[int], region: int) -> bool:
-        """Return True if all ``nodes`` are in ``region`` and can be cut at, and none is computed from another."""
-        apart = not any(self.load.above[one] >> other & 1 for one, other in itertools.permutations(nodes, 2))
-        return apart and all(region >> node & 1 and self._is_one(node) for node in nodes)
-
-    def _upto(self, nodes: Iterable[int]) -> float:
-        return self.load.share(functools.reduce(operator.or_, (self.load.above[node] for node in nodes)))
-
-    def _size(self, nodes: Iterable[int]) -> int:
-        return sum(math.prod(self.shapes[self._tensor(node)]) for node in nodes)
+        size = math.prod(self.shapes[self._tensor(node)])
+        return grid is None, size, not first, round(self.above[node], 4), -node
 
     def _tensor(self, node: int) -> str:
         return self.load.nodes[node].outputs[0]
