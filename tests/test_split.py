@@ -15,7 +15,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import onnxruntime
 from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader
-from clockseg.graph.neutral import CHANNELWISE, CONCAT, CONVOLUTION, ENLARGE, PRODUCT, Graph, Node
+from clockseg.graph.neutral import CONCAT, CONVOLUTION, ENLARGE, PRODUCT, Graph, Node
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.rule import divide
 from clockseg.graph.sidecar import Input, Sidecar
@@ -23,7 +23,7 @@ from clockseg.graph.split import Split, Term, every_split, priced, rewritten, sp
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
 
-KINDS = {"up": ENLARGE, "cat": CONCAT, "product": PRODUCT, "window": CONVOLUTION, "relu": CHANNELWISE}
+KINDS = {"up": ENLARGE, "cat": CONCAT, "product": PRODUCT, "window": CONVOLUTION}
 CUTS = [["a"], ["b"], ["c"]]
 ENCODER = "a = conv x\nb = conv a\nc = conv b\n"
 SIZES = [(48, 32), (40, 24)]
@@ -49,7 +49,7 @@ SEGFORMER = graph(ENCODER + "ub = up b\nuc = up c\nj = cat uc ub a\nf = product 
 
 def test_what_rests_longest_is_summed_first() -> None:
     [split] = plan(SEGFORMER)
-    assert (split.leaves, split.between) == (("uc", "ub", "a"), ())
+    assert split.leaves == ("uc", "ub", "a")
     assert split.terms == (Term((0,), "uc"), Term((1,), "ub"), Term((2,)))
     assert split.bias == 2
 
@@ -79,21 +79,12 @@ def test_maps_of_one_stage_stay_together_unless_they_are_enlarged() -> None:
         "p = conv c\nq = conv c\nj = cat p q\ny = product j w",  # one stage
         "q = add a c\nj = cat a q\ny = product j w",  # both run whenever the first stage fires
         "j = cat a k\ns = product j w\ny = add s c",  # a constant
-        "j = cat a c\ns = softmax j\ny = product s w",  # not channel by channel
+        "j = cat a c\ns = softmax j\ny = product s w",  # something between
         "j = add a c\ny = product j w",  # no concatenation
     ],
 )
 def test_what_is_left_whole(text: str) -> None:
     assert plan(graph(ENCODER + text)) == ()
-
-
-def test_what_lies_between_is_repeated_for_each_map() -> None:
-    net = graph(ENCODER + "uc = up c\nj = cat a uc\nn = relu j\nm = relu n\ny = product m w")
-    [split] = plan(net)
-    assert split.between == ("n", "m")
-    assert split.terms == (Term((1,)), Term((0,))), "an interpolation can't pass an activation"
-    nodes = [node.name for node in rewritten(net, [split]).nodes if node.name.startswith("y.term1")]
-    assert nodes == ["y.term1.0", "y.term1.1", "y.term1.product"]
 
 
 def test_a_convolution_with_a_window_is_split_where_most_of_it_rests() -> None:
@@ -137,22 +128,6 @@ class Decoder(networks.Builder):
         mid = self.block(low, 6, 8, stride=2, to="b")
         return [low, mid, self.block(mid, 8, 10, stride=2, to="c")]
 
-    def vector(self, size: int, *, least: float | None = None) -> str:
-        values = self.random.standard_normal(size).astype(np.float32)
-        return self.constant(values if least is None else np.abs(values) + np.float32(least))
-
-    def normalised(self, x: str, size: int) -> str:
-        numbers = [self.vector(size) for _ in range(3)]
-        return self.node("BatchNormalization", x, *numbers, self.vector(size, least=0.5))
-
-    def depthwise(self, x: str, size: int) -> str:
-        weights = self.constant(self.random.standard_normal((size, 1, 3, 3)).astype(np.float32))
-        return self.node("Conv", x, weights, self.vector(size), kernel_shape=[3, 3], pads=[1] * 4, group=size)
-
-    def scaled(self, x: str, size: int) -> str:
-        factor = self.constant(self.random.standard_normal((1, size, 1, 1)).astype(np.float32))
-        return self.node("Sub", self.constant(np.float32(1)), self.node("Mul", factor, x))
-
     def enlarged(self, x: str, by: int, mode: str) -> str:
         scales = self.constant(np.array([1, 1, by, by], np.float32))
         how = "asymmetric" if mode == "nearest" else "align_corners" if mode == "linear" else "half_pixel"
@@ -174,16 +149,6 @@ def plain(mode: str) -> onnx.ModelProto:
     return build.model({"y": 5})
 
 
-def treated() -> onnx.ModelProto:
-    """Normalised, scaled, convolved depthwise, activated, then a 1x1 without bias."""
-    build = Decoder(8)
-    x = build.scaled(build.normalised(joined(build, "sizes"), 24), 24)
-    x = build.node("LeakyRelu", build.depthwise(x, 24), alpha=0.1)
-    weights = build.constant(build.random.standard_normal((12, 24, 1, 1)).astype(np.float32))
-    build.conv(build.node("Relu", build.node("Conv", x, weights, to="fused")), 12, 5, to="y")
-    return build.model({"y": 5})
-
-
 def windowed() -> onnx.ModelProto:
     build = Decoder(9)
     build.conv(build.node("Relu", build.conv(joined(build, "linear"), 24, 12, kernel=3, to="fused")), 12, 5, to="y")
@@ -197,7 +162,7 @@ def tokens() -> onnx.ModelProto:
     maps = [build.up_to(deep, low, 10), low, build.up_to(mid, low, 8)]
     last = build.node("Concat", *(build.node("Transpose", one, perm=[0, 2, 3, 1]) for one in maps), axis=-1)
     weights = build.constant(build.random.standard_normal((24, 12)).astype(np.float32))
-    made = build.node("MatMul", build.node("Mul", last, build.vector(24)), weights, to="fused")
+    made = build.node("MatMul", last, weights, to="fused")
     build.conv(build.node("Relu", build.node("Transpose", made, perm=[0, 3, 1, 2])), 12, 5, to="y")
     return build.model({"y": 5})
 
@@ -227,7 +192,6 @@ def operations(net: StagedNetwork, size: tuple[int, int]) -> list[str]:
 
 MODELS = {
     **{f"plain, {mode}": lambda mode=mode: plain(mode) for mode in ("sizes", "nearest", "linear", "cubic")},
-    "treated": treated,
     "windowed": windowed,
     "tokens": tokens,
 }

@@ -27,11 +27,6 @@ PRODUCT = "product"
 """Kind of a node that at each position sums over ``axis`` with constant weights: a 1x1 convolution, a linear layer."""
 CONVOLUTION = "convolution"
 """Kind of a node that sums over ``axis`` and over a window with constant weights: a convolution that isn't grouped."""
-CHANNELWISE = "channelwise"
-"""Kind of a node that makes each channel along ``axis`` (None: whichever) from that channel of its one input alone.
-
-Batch normalisation, an activation, a depthwise convolution, a factor or an addend of one number a channel.
-"""
 
 
 Kind = tuple[str, int | None]
@@ -47,22 +42,10 @@ def convolution(
     >>> convolution((1, 8, 4, 4), (16, 8, 1, 1), 1, [1, 1], [0, 0])
     ('product', 1)
     """
-    if groups == given[1] == weights[0] and groups > 1:
-        return CHANNELWISE, 1
     if groups != 1:
         return OTHER
     point = all(step == 1 for step in (*strides, *weights[2:])) and (isinstance(pads, str) or not any(pads))
     return PRODUCT if point else CONVOLUTION, 1
-
-
-def scaling(made: Sequence[int], constant: Sequence[int]) -> Kind:
-    """Return the kind of a node that scales or shifts a tensor of shape ``made`` by a constant: one number, or one a channel.
-
-    >>> scaling((1, 8, 4, 4), (8, 1, 1)), scaling((1, 8, 4, 4), (4, 4))
-    (('channelwise', 1), ('', None))
-    """
-    several = [len(made) - len(constant) + axis for axis, size in enumerate(constant) if size > 1]
-    return OTHER if len(several) > 1 else (CHANNELWISE, several[0] if several else None)
 
 
 @dataclass(frozen=True)

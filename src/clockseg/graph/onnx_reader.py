@@ -14,7 +14,6 @@ from clockseg.files import whole_together
 from clockseg.graph import sidecar
 from clockseg.graph.limits import check_bytes, check_nodes
 from clockseg.graph.neutral import (
-    CHANNELWISE,
     CONCAT,
     CROP,
     ENLARGE,
@@ -26,7 +25,6 @@ from clockseg.graph.neutral import (
     Kind,
     Node,
     convolution,
-    scaling,
 )
 from clockseg.graph.nodes import attribute, in_order, reads, upgraded
 from clockseg.graph.quantized import reading
@@ -37,34 +35,26 @@ _KINDS = {
     POINT: "Softmax LogSoftmax Sigmoid ArgMax Cast Identity Squeeze Unsqueeze",
     CROP: "Slice",
     REARRANGE: "Flatten Reshape Transpose",
-    CHANNELWISE: "Abs Celu Clip Dropout Elu Erf Exp Gelu HardSigmoid HardSwish LeakyRelu Mish Neg Relu Selu Softplus Softsign "
-    "Sqrt Tanh ThresholdedRelu",
 }
 _KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 """Operator -> its kind, for those of one kind whatever they read."""
-_SCALING = ("Add", "Div", "Mul", "PRelu", "Sub")
-_POOLING = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "MaxPool")
+_ARITHMETIC = ("Add", "Div", "Mul", "Sub")
 _CHANNELS = 1
-"""The axis of channels of what convolves, normalises or pools."""
+"""The axis of channels of what is resized."""
 
 
 def kind(static: Static, node: onnx.NodeProto) -> Kind:
     """Return the kind and axis of ``node``; shapes are those of ``static``."""
     operator: str = node.op_type
-    one = len([name for name in node.output if name]) == 1
     if _remaps(static, node):
         return POINT, None
-    if operator in _KIND and (_KIND[operator] != CHANNELWISE or one):
+    if operator in _KIND:
         return _KIND[operator], None
     if operator in ("Resize", "Upsample", "ConvTranspose"):
         return _enlarging(static, node)
     if operator == "Concat":
         return CONCAT, int(attribute(node, "axis", 0)) % len(static.shape(node.output[0]))
-    if operator in ("Conv", "MatMul", "Gemm"):
-        return _linear(static, node)
-    if one and (operator == "BatchNormalization" or operator in _POOLING):
-        return CHANNELWISE, _CHANNELS
-    return _scaling(static, node) if operator in _SCALING and one else OTHER
+    return _linear(static, node) if operator in ("Conv", "MatMul", "Gemm") else OTHER
 
 
 def _remaps(static: Static, node: onnx.NodeProto) -> bool:
@@ -73,7 +63,7 @@ def _remaps(static: Static, node: onnx.NodeProto) -> bool:
     if node.op_type == "Gather":
         return constants == [node.input[0]] and len(static.shape(node.input[0])) == 1
     whole = static.types.get(node.output[0], (0, ()))[0] in (*_WHOLE, *_BYTES)
-    return node.op_type in _SCALING and whole and len(constants) == 1 and static.elements(constants[0]) == 1
+    return node.op_type in _ARITHMETIC and whole and len(constants) == 1 and static.elements(constants[0]) == 1
 
 
 def _enlarging(static: Static, node: onnx.NodeProto) -> Kind:
@@ -111,14 +101,6 @@ def _is_stored(static: Static, tensor: str) -> bool:
             return False
         tensor = node.input[0]
     return True
-
-
-def _scaling(static: Static, node: onnx.NodeProto) -> Kind:
-    """Return the kind of a factor or an addend."""
-    constants = [name for name in node.input if static.constant(name) is not None]
-    if len(constants) != 1 or static.elements(node.output[0]) != max(map(static.elements, node.input)):
-        return OTHER
-    return scaling(static.shape(node.output[0]), static.shape(constants[0]))
 
 
 OLDEST_OPSET = 11

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from clockseg.graph import onnx_reader
-from clockseg.graph.nodes import attribute, copied, folded, keep_nodes, reads
+from clockseg.graph.nodes import attribute, copied, folded, keep_nodes
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.split import Split, SplitNode, Term, splits
 from clockseg.graph.static import Static, fix, walk
@@ -46,37 +45,22 @@ class _Terms:
     split: Split
     nodes: dict[str, onnx.NodeProto]
 
-    @cached_property
-    def settled(self) -> set[str]:
-        """Tensors that do not depend on the frame."""
-        found = {"", *self.static.weights, *self.static.folded}
-        for node in self.nodes.values():
-            if found.issuperset(reads(node)):
-                found.update(node.output)
-        return found
-
     def node(self, step: SplitNode) -> onnx.NodeProto:
-        """Return the node of ``step``; its numbers for each channel are cut to the channels of its term."""
+        """Return the node of ``step``; its weights are cut to the channels of its term."""
         if step.term is None:
             return helper.make_node("Add", step.inputs, [step.made], name=step.name)
         if not step.like:
             return helper.make_node("Concat", step.inputs, [step.made], name=step.name, axis=self.split.axis)
-        node, channels = self.nodes[step.like], self._channels(step.term)
+        node = self.nodes[step.like]
         copy = copied(node)
         copy.name, copy.output[:] = step.name, [step.made]
-        copy.input[self._dynamic(node)] = step.inputs[0]
+        copy.input[0] = step.inputs[0]
         if step.like == self.split.product:
             axis = 1 if node.op_type == "Conv" or attribute(node, "transB", 0) else 0
-            copy.input[1] = self._cut(node.input[1], axis, channels, f"{step.name}.weights")
+            copy.input[1] = self._cut(node.input[1], axis, self._channels(step.term), f"{step.name}.weights")
             if step.term is not self.split.terms[self.split.bias]:
                 del copy.input[2:]
-            return copy
-        for position, axis in self._by_channel(node):
-            copy.input[position] = self._cut(node.input[position], axis, channels, f"{step.name}.{position}")
-        for entry in copy.attribute:
-            if node.op_type == "Conv" and entry.name == "group":
-                entry.i = len(channels)
-        if node.op_type == "Resize" and len(node.input) > 3 and node.input[3]:
+        elif len(node.input) > 3 and node.input[3]:
             copy.input[3] = self._sizes(node, step.inputs[0], f"{step.name}.sizes")
         return copy
 
@@ -85,22 +69,6 @@ class _Terms:
         sizes = [self.static.shape(leaf)[self.split.axis] for leaf in self.split.leaves]
         starts = [0, *itertools.accumulate(sizes)]
         return [channel for leaf in term.leaves for channel in range(starts[leaf], starts[leaf + 1])]
-
-    def _dynamic(self, node: onnx.NodeProto) -> int:
-        """Return the position of the one input that isn't constant: the joined maps, or a map computed from them."""
-        return next(index for index, name in enumerate(node.input) if name not in self.settled)
-
-    def _by_channel(self, node: onnx.NodeProto) -> Iterator[tuple[int, int]]:
-        """Yield the inputs of a channelwise node with one number per channel: their position, and the axis of the channels."""
-        axis, whole = self.split.axis, self.static.shape(node.input[self._dynamic(node)])
-        for position, name in enumerate(node.input):
-            if not name or position == self._dynamic(node) or node.op_type == "Resize":
-                continue
-            shape = self.static.shape(name)
-            if node.op_type in ("BatchNormalization", "Conv"):
-                yield position, 0
-            elif (own := axis - len(whole) + len(shape)) >= 0 and shape[own] > 1:
-                yield position, own
 
     def _cut(self, name: str, axis: int, channels: list[int], to: str) -> str:
         """Return the constant ``name`` cut to ``channels`` along ``axis``, as ``to``."""
@@ -147,4 +115,4 @@ def split_model(model: onnx.ModelProto, said: Sidecar, size: Size) -> onnx.Model
 def _there(model: onnx.ModelProto, plan: Sequence[Split]) -> bool:
     """Return True if the file has all nodes of the plan; those inside an If have other names."""
     names = {node.name for node in model.graph.node}
-    return {name for split in plan for name in (split.product, *split.between)} <= names
+    return {split.product for split in plan} <= names

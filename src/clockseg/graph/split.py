@@ -4,9 +4,7 @@ A 1x1 convolution over maps joined along channels is a sum of 1x1 convolutions, 
 Left whole it has the sources of all its maps and runs on every frame, where it is often most of the work: in SegFormer's
 decoder two thirds of the network. Split, the product of a map that holds rests too. A product (bias aside) and an
 interpolation may change places, since one works on channels and the other on positions: where a joined map is an
-interpolation of a smaller one, its product is done, and held, at the smaller one's own stride. What lies between the
-joining and the convolution may work on each channel by itself (an activation, normalisation, a depthwise convolution);
-then each map is treated by itself.
+interpolation of a smaller one, its product is done, and held, at the smaller one's own stride.
 
 The plan is made on the neutral graph, and each reader carries it out on its own.
 """
@@ -17,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from clockseg.graph.neutral import CHANNELWISE, CONCAT, CONVOLUTION, ENLARGE, OTHER, PRODUCT, Graph, Node
+from clockseg.graph.neutral import CONCAT, CONVOLUTION, ENLARGE, OTHER, PRODUCT, Graph, Node
 from clockseg.graph.rule import Sources, sources
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -47,15 +45,14 @@ class Term:
 class Split:
     """A plan to replace the node ``product`` by a sum of ``terms``, in this order.
 
-    ``leaves``: the tensors that were joined along ``axis``, in the order of their channels. ``between``: the nodes from
-    the joining to the product, in order; each term repeats them. Only ``product`` is replaced; ``made`` keeps its name.
+    ``leaves``: the tensors that were joined along ``axis``, in the order of their channels. Only ``product`` is replaced;
+    ``made``, the tensor that it makes, keeps its name.
     """
 
     product: str
     made: str
     axis: int
     leaves: tuple[str, ...]
-    between: tuple[str, ...]
     terms: tuple[Term, ...]
 
     @property
@@ -71,7 +68,6 @@ class Split:
             start = f"{self.made}.term{index + 1}"
             inputs = (reads(term.enlarge),) if term.enlarge else tuple(self.leaves[leaf] for leaf in term.leaves)
             order = [("joined", "")] if len(inputs) > 1 else []
-            order += [(str(place), name) for place, name in enumerate(self.between)]
             order += [("product", self.product), *([("enlarged", term.enlarge)] if term.enlarge else [])]
             for step, like in order:
                 name = f"{start}.{step}"
@@ -135,8 +131,9 @@ def _all(graph: Graph, owners_in: Callable[[Graph], Mapping[str, Sources]], shap
 
 
 def _split(graph: Graph, owners: Mapping[str, Sources], product: Node, shapes: Shapes) -> Split | None:
-    joined, between = _joining(graph, product)
-    if joined is None or product.axis is None:
+    [read, *others] = graph.reads(product)
+    joined = graph.maker.get(read)
+    if joined is None or others or product.axis is None or (joined.kind, joined.axis) != (CONCAT, product.axis):
         return None
     leaves = _leaves(graph, owners, joined)
     if not all(leaf in graph.dynamic for leaf in leaves):
@@ -146,22 +143,8 @@ def _split(graph: Graph, owners: Mapping[str, Sources], product: Node, shapes: S
     rest = sum(count for count, first in zip(channels, firsts, strict=True) if first > min(firsts))
     if not rest or (product.kind == CONVOLUTION and rest < _WINDOWED * sum(channels)):
         return None
-    terms = _terms(graph, owners, leaves, product.axis, movable=product.kind == PRODUCT and not between)
-    return Split(product.name, product.outputs[0], product.axis, leaves, between, terms)
-
-
-def _joining(graph: Graph, product: Node) -> tuple[Node | None, tuple[str, ...]]:
-    """Return the concatenation that ``product`` reads, and the nodes between; None if what it reads is none."""
-    between: list[str] = []
-    reads = graph.reads(product)
-    while len(reads) == 1 and (node := graph.maker.get(reads[0])) is not None:
-        if node.kind == CONCAT and node.axis == product.axis:
-            return node, tuple(reversed(between))
-        if node.kind != CHANNELWISE or node.axis not in (None, product.axis):
-            break
-        between.append(node.name)
-        reads = graph.reads(node)
-    return None, ()
+    terms = _terms(graph, owners, leaves, product.axis, movable=product.kind == PRODUCT)
+    return Split(product.name, product.outputs[0], product.axis, leaves, terms)
 
 
 def _leaves(graph: Graph, owners: Mapping[str, Sources], joined: Node) -> tuple[str, ...]:

@@ -16,10 +16,7 @@ from clockseg.errors import NetworkError
 from clockseg.graph.part import IMAGE
 from clockseg.graph.split import Split, SplitNode, Term
 from clockseg.graph.torch_export import INNER, operation
-from clockseg.graph.torch_reader import ARITHMETIC, NORMS, Names, Program, owner, shape
-
-SPLIT = "clockseg.split"
-"""In the ``meta`` of a node whose weights are only some channels of its submodule's."""
+from clockseg.graph.torch_reader import NORMS, Names, Program, owner, shape
 
 
 def split_up(program: Program, plan: Sequence[Split]) -> Program:
@@ -66,31 +63,13 @@ class _Sum:
         if not step.like:
             return self._add(step.name, product, torch.ops.aten.cat.default, given, self.split.axis)
         like = self._node(step.like)
-        if step.like == step.term.enlarge:
-            return self._add(step.name, like, like.target, *given, *like.args[1:])
         if like is not product:
-            return self._between(step.name, like, given[0], step.term)
+            return self._add(step.name, like, like.target, *given, *like.args[1:])
         weights = self._sliced(product.args[1], 0 if operation(product) in ("matmul", "mm") else 1, step.term)
         rest = list(product.args[2:])
         if rest and step.term is not self.split.terms[self.split.bias]:
             rest[0] = None
         return self._add(step.name, product, product.target, *given, weights, *rest)
-
-    def _between(self, name: str, like: fx.Node, given: fx.Node, term: Term) -> fx.Node:
-        """Repeat ``like`` on ``given``, with the constants that belong to the term's channels."""
-        what = operation(like)
-        args: list[Any] = [given, *like.args[1:]]
-        whole = sum(self._channels())
-        for position, value in enumerate(args[1:], 1):
-            if isinstance(value, fx.Node):
-                axis = len(shape(value)) - len(shape(like)) + self.split.axis if what in ARITHMETIC else 0
-                if axis >= 0 and len(shape(value)) > axis and shape(value)[axis] == whole:
-                    args[position] = self._sliced(value, axis, term)
-        if what == "conv2d":
-            args[6] = shape(given)[1]
-        made = self._add(name, like, like.target, *args)
-        made.meta[SPLIT] = True
-        return self._add(name, like, operator.getitem, made, 0) if _gives_several(like) else made
 
     def _node(self, name: str) -> fx.Node:
         """Return a node of the plan: by its name in the graph, or, if a split made it, by that of its tensor."""
@@ -117,10 +96,6 @@ class _Sum:
             self.names.known[name] = node
             self.names.chosen[node] = name
         return node
-
-
-def _gives_several(node: fx.Node) -> bool:
-    return operation(node) in NORMS and not isinstance(node.meta["val"], Tensor)
 
 
 Tensors: TypeAlias = tuple[Tensor, ...]
@@ -297,7 +272,7 @@ class _Copy:
         path = owner(node)
         layer, name = module.get_submodule(path), operation(node)
         plain = type(layer).forward in (_BatchNorm.forward, SyncBatchNorm.forward)
-        if name in NORMS and plain and SPLIT not in node.meta:
+        if name in NORMS and plain:
             function = _apply if name == "batch_norm" else _apply_first
             return self.graph.call_function(function, (self._attribute(path), self.made[node.args[0]]))
         place = {"dropout": 2, "batch_norm": 5}.get(name)

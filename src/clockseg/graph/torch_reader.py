@@ -14,7 +14,6 @@ from torch import Tensor, fx, nn
 from clockseg.errors import NetworkError
 from clockseg.graph import cost
 from clockseg.graph.neutral import (
-    CHANNELWISE,
     CONCAT,
     CROP,
     ENLARGE,
@@ -26,7 +25,6 @@ from clockseg.graph.neutral import (
     Kind,
     Node,
     convolution,
-    scaling,
 )
 from clockseg.graph.part import IMAGE
 from clockseg.graph.rule import nearest_tensors
@@ -114,13 +112,10 @@ def _scopes(node: fx.Node) -> Iterator[tuple[str, str]]:
 
 
 NORMS = ("batch_norm", "_native_batch_norm_legit_no_training")
-ARITHMETIC = ("add", "sub", "mul", "div")
 _KINDS = {
     POINT: "softmax _softmax log_softmax _log_softmax sigmoid argmax to _to_copy clone alias detach contiguous squeeze unsqueeze",
     CROP: "slice narrow",
     REARRANGE: "permute transpose t movedim swapaxes view _unsafe_view reshape flatten unflatten",
-    CHANNELWISE: "relu relu6 hardtanh leaky_relu elu gelu silu hardswish hardsigmoid mish tanh softplus selu celu clamp neg abs "
-    "dropout",
 }
 _KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 """Operation -> its kind, for those of one kind whatever they read."""
@@ -145,8 +140,6 @@ def kind_of(node: fx.Node, dynamic: Container[fx.Node]) -> Kind:
 
 def _weighted(name: str, node: fx.Node) -> Kind:
     """Return the kind of an operation whose other inputs are constants."""
-    if name in (*NORMS, "prelu"):
-        return CHANNELWISE, 1
     if name == "linear" or (name in ("matmul", "mm") and len(shape(node.args[1])) == 2):
         return PRODUCT, len(shape(node.args[0])) - 1
     if name == "conv2d":
@@ -156,9 +149,6 @@ def _weighted(name: str, node: fx.Node) -> Kind:
         groups, channels = _argument(node, 6, 1), shape(node.args[0])[1]
         alone = groups == channels == shape(node)[1] and _elements(node) > _elements(node.args[0])
         return (ENLARGE, None) if alone else OTHER
-    if name in ARITHMETIC and isinstance(node.args[0], fx.Node):
-        other, whole = node.args[1], _elements(node) == _elements(node.args[0])
-        return scaling(shape(node), shape(other) if isinstance(other, fx.Node) else ()) if whole else OTHER
     return OTHER
 
 

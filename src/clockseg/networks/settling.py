@@ -15,7 +15,7 @@ from clockseg.graph import onnx_reader
 from clockseg.graph.choice import Choice, choose
 from clockseg.graph.cost import node_work
 from clockseg.graph.extraction import SCORES
-from clockseg.graph.neutral import CHANNELWISE, CROP, ENLARGE, Graph
+from clockseg.graph.neutral import CROP, ENLARGE, Graph
 from clockseg.graph.nodes import copied
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.places import grids
@@ -296,7 +296,7 @@ def _summed(static: Static, graph: Graph, tensor: str) -> set[str]:
         linear = node is not None and (
             node.kind in (ENLARGE, CROP)
             or operators.get(node.name) in ("Add", "Sum")
-            or (node.kind == CHANNELWISE and operators.get(node.name) in ("Mul", "Div"))
+            or (operators.get(node.name) in ("Mul", "Div") and sum(name in graph.dynamic for name in node.inputs) == 1)
         )
         if node is not None and linear:
             todo += [read for read in graph.reads(node) if read not in met]
