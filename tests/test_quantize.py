@@ -239,12 +239,12 @@ def pairs(model: onnx.ModelProto, *maps: str, apart: bool = False) -> onnx.Model
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_a_pair_for_all_readers_or_for_each(apart) -> None:
+def test_a_pair_for_all_readers_passes_bytes_and_one_for_each_floats(apart) -> None:
     model = networks.tiny()
     del model.graph.output[1:]
     model = pairs(model, "low", "mid", apart=apart)
     net = assemble(model, networks.TINY, engine="openvino")
-    assert {"low", "mid"} <= bytes_passed(net)
+    assert bytes_passed(net).isdisjoint({"low", "mid"}) if apart else {"low", "mid"} <= bytes_passed(net)
     assert "deep" not in bytes_passed(net)
     for picture in frames(3):
         assert np.mean(net(picture) == net.uncut()(picture)) > 0.99

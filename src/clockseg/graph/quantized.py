@@ -36,7 +36,6 @@ def name_bytes(static: Static) -> None:
     """
     # What subgraphs read goes by the name it has.
     static.floats |= {name for node in static.nodes for name in captured(node)}
-    _join_equal(static)
     made = {tensor for node in static.nodes for tensor in node.output}
     readers = readers_of(static.nodes)
     new: dict[str, str] = {}
@@ -45,41 +44,15 @@ def name_bytes(static: Static) -> None:
             floats, stored = node.input[0], node.output[0]
             if floats in made and len(readers[floats]) == 1 and not static.floats & {floats, stored}:
                 new |= {floats: floats + _FLOAT, stored: floats}
-    _rename(static, new)
+    static.nodes[:] = [
+        node if new.keys().isdisjoint((*node.input, *node.output)) else renamed([node], new)[0] for node in static.nodes
+    ]
+    static.types |= {to: static.types[name] for name, to in new.items()}
 
 
 def _is_named(node: onnx.NodeProto) -> bool:
     named: bool = node.input[0] == node.output[0] + _FLOAT
     return named
-
-
-def _join_equal(static: Static) -> None:
-    """Keep one QuantizeLinear for all that turn the same map into the same bytes."""
-    first: dict[tuple[object, ...], str] = {}
-    same: dict[str, str] = {}
-    for node in static.nodes:
-        if node.op_type == TO_BYTES and node.output[0] not in static.floats:
-            stored = first.setdefault(_how(static, node), node.output[0])
-            if stored != node.output[0]:
-                same[node.output[0]] = stored
-    static.nodes[:] = [node for node in static.nodes if not (node.op_type == TO_BYTES and node.output[0] in same)]
-    _rename(static, same)
-
-
-def _how(static: Static, node: onnx.NodeProto) -> tuple[object, ...]:
-    values = [static.constant(name) for name in node.input[1:]]
-    known = [value and (value.data_type, numpy_helper.to_array(value).tobytes()) for value in values]
-    options = sorted(entry.SerializeToString() for entry in node.attribute)
-    return (node.input[0], *(known if all(known) else node.input[1:]), *options)
-
-
-def _rename(static: Static, new: Mapping[str, str]) -> None:
-    if not new:
-        return
-    static.nodes[:] = [
-        node if new.keys().isdisjoint((*node.input, *node.output)) else renamed([node], new)[0] for node in static.nodes
-    ]
-    static.types |= {to: static.types[name] for name, to in new.items()}
 
 
 @dataclass(frozen=True)

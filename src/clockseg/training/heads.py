@@ -142,7 +142,7 @@ def _maps(model: onnx.ModelProto, said: sidecar.Sidecar, chosen: Sequence[int], 
         own = next((name for name in said.cuts[index] if name not in earlier), said.cuts[index][0])
         if own not in static.types:
             raise NetworkError(f"cut {own!r} is not a tensor of this network. {nearest(own, static.types)}")
-        found.append(feature_map(model, static, own, size=size, stage=names[index]))
+        found.append(feature_map(model, static, own, stage=names[index]))
     return found
 
 
