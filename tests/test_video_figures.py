@@ -1,10 +1,9 @@
-"""Videos and filmstrips of schedules: every bar, panel and picture in its place."""
+"""Screenings, filmstrips and ranked windows: the pictures of the paper's figures."""
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,12 +20,13 @@ from clockseg.datasets import Clip, ClipFrame, read_data
 from clockseg.errors import DataError, MissingDependency, UsageError, VideoError
 from clockseg.evaluation.evaluate import evaluate
 from clockseg.paper import contact_sheet as sheet
-from clockseg.paper import qualitative, videos
-from clockseg.paper.canvas import Raster, capital_height, differing, legend, line, masked, rgb
+from clockseg.paper import qualitative
 from clockseg.paper.contact_sheet import (
     Pictures,
     contact_sheet,
+    differing,
     frame_heads,
+    masked,
     picture_rows,
     schedule_filmstrip,
     spread,
@@ -34,14 +34,13 @@ from clockseg.paper.contact_sheet import (
 from clockseg.paper.qualitative import Sample, Window, draw_window, picks, rank_windows, sampled
 from clockseg.paper.report import ORACLE
 from clockseg.paper.screening import screen
-from clockseg.paper.videos import adaptive_video, pipeline_video
-from clockseg.report.style import FIRED, NOW, RULE, figure
+from clockseg.report.style import NOW, figure
 from clockseg.showing.stream import run
-from clockseg.video.overlay import fitted, palette
+from clockseg.video.overlay import palette
 from toy_networks import CLASSES, toy, write_clip
-from video_making import data_folder, picture, stream_times, write_video
+from video_making import picture, write_video
 
-BLACK, BLUE, TRACK, WHITE = rgb(FIRED), rgb(NOW), rgb(RULE), (255, 255, 255)
+BLUE, WHITE = tuple(bytes.fromhex(NOW[1:])), (255, 255, 255)
 
 
 def halves() -> StagedNetwork:
@@ -78,79 +77,6 @@ def screened(letters: str = "AABBAAAB", schedules=None, **how):
     return screen(halves(), Clip("flat", Path("flat")), schedules, frames=frames)
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """What a video is made of, before it is encoded: (picture, seconds) a frame."""
-    frames = []
-
-    class Recorder:
-        def __init__(self, path, *, fps):
-            self.fps = fps
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            pass
-
-        def append(self, image, seconds):
-            frames.append((image, seconds))
-
-    monkeypatch.setattr(videos, "OverlayWriter", Recorder)
-    return frames
-
-
-class TestRaster:
-    @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(0, 5), st.data())
-    def test_black_at_firings_and_blue_now(self, fired, extra, data) -> None:
-        now = data.draw(st.integers(0, len(fired) - 1))
-        raster = Raster(fired, width=6 * len(fired) + extra, height=18)
-        image = raster.draw(now)
-        blue = (image == BLUE).all(axis=2)
-        span = raster.span(now)
-        columns = np.flatnonzero(blue.any(axis=0))
-        assert blue[:, columns].all()
-        assert columns[0] <= span.start
-        assert columns[-1] + 1 == max(span.stop, columns[0] + 3)
-        for frame, fires in enumerate(fired):
-            if frame != now:
-                # Its last column is the gap before the next bar.
-                cell = image[9, raster.span(frame)][:-1]
-                assert (cell == (BLACK if fires else TRACK)).all()
-
-    @given(st.integers(1, 60), st.integers(0, 100))
-    def test_spans_cover_the_width_once(self, count, extra) -> None:
-        raster = Raster([True] * count, width=count + extra, height=6)
-        columns = [column for frame in range(count) for column in range(count + extra)[raster.span(frame)]]
-        assert columns == list(range(count + extra))
-
-    def test_bars_are_a_pixel_apart_where_there_is_room(self) -> None:
-        assert (Raster([True] * 5, width=20, height=6).draw(0)[3, 7] == TRACK).all()
-        assert (Raster([True] * 5, width=15, height=6).draw(0)[3, 3:] == BLACK).all()
-
-    def test_frames_that_share_a_pixel_make_it_as_black_as_their_share(self) -> None:
-        image = Raster([True, False, False, False] * 10, width=10, height=6).draw(0)
-        expected = np.rint(np.add(TRACK, 0.25 * np.subtract(BLACK, TRACK)))
-        assert (image[3, 3:] == expected).all()
-
-    def test_blue_sticks_out_of_the_bars(self) -> None:
-        image = Raster([True] * 4, width=40, height=12).draw(2)
-        assert (image[0, 20:30] == BLUE).all()
-        assert (image[0, :20] == WHITE).all()
-
-    def test_the_last_frame_is_as_wide_as_any(self) -> None:
-        assert ((Raster([False] * 100, width=100, height=6).draw(99) == BLUE).all(axis=2).sum(axis=1) == 3).all()
-
-    @pytest.mark.parametrize("now", [-1, 3])
-    def test_a_frame_that_is_not_there(self, now) -> None:
-        with pytest.raises(UsageError, match="give 0 to 2"):
-            Raster([True] * 3, width=9, height=6).draw(now)
-
-    def test_of_nothing(self) -> None:
-        with pytest.raises(UsageError, match="a raster of 0 frames"):
-            Raster([], width=9, height=6)
-
-
 class TestPictures:
     def test_a_white_line_between_classes_but_none_around_what_has_no_class(self) -> None:
         labels = np.array([[0, 0, 1, 1], [0, 0, 1, 255]], np.uint8)
@@ -169,23 +95,6 @@ class TestPictures:
         assert found[2, 3].tolist() == [0, 200, 0]
         others = np.delete(found.reshape(-1, 3), 2 * 8 + 3, axis=0)
         assert (others == others[:, :1]).all()
-
-    def test_the_legend_has_each_colour_and_wraps(self) -> None:
-        entries = [(f"class {k}", (k, 2 * k, 200)) for k in range(20)]
-        one, many = legend(entries[:1], 300, capital=10), legend(entries, 300, capital=10)
-        assert (one[10:21, :11] == (0, 0, 200)).all()
-        assert one.shape == (30, 300, 3)
-        assert many.shape[0] > 60
-        for _, colour in entries:
-            assert (many == colour).all(axis=2).sum() == 121
-        assert legend([], 300, capital=10).shape == (0, 300, 3)
-
-    def test_a_title_too_long_is_made_smaller_and_one_in_the_way_left_out(self) -> None:
-        long = "either(adaptive(0.25), at_least_every(8)) and more of it"
-        image = line(150, long, "note", capital=9)
-        inked = np.flatnonzero((image < 200).any(axis=(0, 2)))
-        assert inked[-1] < 150
-        assert np.array_equal(image, line(150, long, capital=9))
 
 
 class TestScreening:
@@ -231,7 +140,6 @@ class TestScreening:
         assert [name for name, _ in screening.legend()] == ["dark", "bright"]
         assert [name for name, _ in screening.legend([0, 1])] == ["dark"]
         assert screening.times == (0.0, 0.2, 0.4)
-        assert screening.fps == 5
 
     def test_human_labels_of_other_classes_are_not_shown(self, tmp_path) -> None:
         write_clip(tmp_path / "clip", 2, labelled=2)
@@ -264,77 +172,6 @@ class TestScreening:
             screen(small, clip, {}, frames=frames_of("A"))
         with pytest.raises(UsageError, match="there are frame oracle, pipelined"):
             screened().of("alternating")
-
-
-class TestPipelineVideo:
-    def test_four_panels_in_their_places(self, drawn) -> None:
-        screening = screened(size=(160, 320))
-        pipeline_video(screening, "nowhere.mp4")
-        capital, size = capital_height(320), (320, 160)
-        high = 3 * capital + 160
-        places = {"input": (0, 0), ORACLE: (0, 1), "pipelined(2)": (1, 0), "skip_frame(2)": (1, 1)}
-        for at, frame in enumerate(screening.frames()):
-            image, seconds = drawn[at]
-            assert seconds == at / 10
-            assert image.shape == (2 * high + 3 * capital, 2 * 320 + 3 * capital, 3)
-            for name, (row, column) in places.items():
-                top, left = capital + row * (high + capital) + 3 * capital, capital + column * (320 + capital)
-                expected = frame.image
-                if name != "input":
-                    expected = masked(frame.image, screening.of(name).labels(at), screening.colours)
-                assert np.array_equal(image[top : top + 160, left : left + 320], fitted(expected, size)), (at, name)
-                title = image[top - 3 * capital : top, left : left + 320]
-                note = {"input": f"frame {at}, {at / 10:.2f} s", ORACLE: ""}.get(name)
-                note = f"agrees {100 * screening.same(name, at):.1f} %" if note is None else note
-                assert np.array_equal(title, line(320, name, note, capital=capital, bold=True)), (at, name)
-        assert len(drawn) == len(screening)
-
-    def test_the_file_has_the_input_s_frames_and_times(self, tmp_path) -> None:
-        times = [0, 40, 120, 130, 400]
-        source = write_video(tmp_path / "in.mp4", [picture(64, 48, seed) for seed in range(5)], times=times)
-        net = StagedNetwork("bright", (Stage("a", lambda image: (image[..., 0] > 150).astype(np.uint8)),))
-        screening = screen(net, read_data(source)[0], {"skip_frame(2)": skip_frame(2)})
-        pipeline_video(screening, tmp_path / "new" / "pipeline.mp4")
-        adaptive_video(screening, tmp_path / "adaptive.mp4", ["skip_frame(2)"])
-        for made in (tmp_path / "new" / "pipeline.mp4", tmp_path / "adaptive.mp4"):
-            assert stream_times(made) == pytest.approx([time / 1000 for time in times])
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["adaptive.mp4", "in.mp4", "new"]
-
-    def test_a_place_that_can_not_be_written(self, tmp_path) -> None:
-        (tmp_path / "file").touch()
-        with pytest.raises(VideoError, match=r"pipeline\.mp4: cannot be written"):
-            pipeline_video(screened("AB"), tmp_path / "file" / "pipeline.mp4")
-
-
-@pytest.mark.skipif(not (data_folder() / "camvid" / "val").is_dir(), reason="needs camvid in the shared data folder")
-def test_a_real_clip_keeps_its_rate(tmp_path) -> None:
-    clip = replace(read_data(data_folder() / "camvid" / "val")[0], limit=4)
-    screening = screen(toy(), clip, {"skip_frame(2)": skip_frame(2)})
-    assert screening.fps == pytest.approx(15)
-    pipeline_video(screening, tmp_path / "pipeline.mp4")
-    assert stream_times(tmp_path / "pipeline.mp4") == pytest.approx([0, 1 / 15, 2 / 15, 3 / 15], abs=1e-4)
-
-
-class TestAdaptiveVideo:
-    def test_the_output_and_under_it_the_rasters(self, drawn) -> None:
-        screening = screened(schedules={"alternating": alternating, "skip": skip_frame(4)}, size=(240, 480))
-        adaptive_video(screening, "nowhere.mp4", ["alternating", "skip"])
-        capital, width = capital_height(480), 480
-        for at, frame in enumerate(screening.frames()):
-            image, _ = drawn[at]
-            inside = image[capital:-capital, capital:-capital]
-            assert np.array_equal(
-                inside[:240], masked(frame.image, screening.of("alternating").labels(at), screening.colours)
-            )
-            top = 240
-            for name, period in (("alternating", 2), ("skip", 4)):
-                raster = Raster([t % period == 0 for t in range(8)], width=width, height=3 * capital)
-                words = f"{name} fires on {100 * screening.of(name).fire_rate:.0f} % of frames"
-                state = "holds" if at % period else "fires"
-                assert np.array_equal(inside[top : top + 3 * capital], line(width, words, state, capital=capital))
-                assert np.array_equal(inside[top + 3 * capital : top + 6 * capital], raster.draw(at))
-                top += 6 * capital
-            assert inside.shape == (top, width, 3)
 
 
 @pytest.fixture
@@ -395,16 +232,15 @@ class TestFilmstrip:
         assert 0 <= found[0] <= found[-1] < count
         assert len(found) == min(count, pictures)
 
-    def test_pictures_and_rasters_stand_over_the_same_width(self, tmp_path) -> None:
-        black = np.zeros((16, 24, 3), np.uint8)
-        rows = [Pictures("input", [black, None]), Pictures("output", [black] * 2, ["1 %", "2 %"], "agreement")]
+    def test_the_same_sheet_gives_the_same_file(self, tmp_path) -> None:
+        colour = np.full((16, 24, 3), (200, 30, 60), np.uint8)
+        rows = [Pictures("input", [colour, None]), Pictures("output", [colour] * 2, ["1 %", "2 %"], "agreement")]
         for name in ("a.png", "b.png"):
             contact_sheet(
                 tmp_path / name,
                 rows,
                 heads=["one", "two"],
                 title="title",
-                note="note",
                 rasters=[("clock", [True, False, True])],
                 marks=[0, 2],
                 entries=[("road", (128, 64, 128))],
@@ -412,17 +248,10 @@ class TestFilmstrip:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "b.png"]
         assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
         image = cv2.imread(str(tmp_path / "a.png"))[..., ::-1]
-        left, right = sheet.GAP + sheet.NAMES, sheet.GAP + sheet.NAMES + sheet.WIDTH
-        height = round((sheet.WIDTH - sheet.GAP) / 2 * 16 / 24)
-        dark = (image[:, left:right] == BLACK).all(axis=2).sum(axis=1)
-        # Rows of one picture, of two pictures, and of a raster that fires on two frames of three.
-        assert [int((dark == n).sum()) for n in ((sheet.WIDTH - sheet.GAP) // 2, sheet.WIDTH - sheet.GAP)] == [
-            height
-        ] * 2
-        assert (abs(dark - sheet.WIDTH * 2 / 3) <= 2).sum() == 3 * sheet.CAPITAL - 2 * (3 * sheet.CAPITAL // 6)
-        marks = np.flatnonzero((image[:, left:right] == BLUE).all(axis=2).any(axis=0))
-        assert (marks[0], marks[-1]) == (0, sheet.WIDTH - 1)
-        assert set(range(sheet.WIDTH // 3 + 1, 2 * sheet.WIDTH // 3 - 1)).isdisjoint(marks)
+        shown = (image == (200, 30, 60)).all(axis=2)
+        rows_of_pixels = shown[:, : shown.shape[1] * 3 // 5].any(axis=1)
+        assert np.count_nonzero(np.diff(rows_of_pixels.astype(int)) == 1) == 2, "two pictures, one above the other"
+        assert (image == BLUE).all(axis=2).any()
 
     @pytest.mark.parametrize(
         ("rows", "said"),
@@ -542,7 +371,7 @@ class TestWindows:
         ranking = rank_windows(toy(), clips, Sample(length=3, lead=4))
         draw_window(toy(), clips, ranking, 0, tmp_path / "out", name="best-1")
         [drawn] = page
-        assert drawn.title == "best-1: clip, rank 1 of 1"
+        assert drawn.title.startswith("best-1: clip, rank 1 of 1\n")
         assert drawn.heads == ["frame 4", "frame 5", "frame 6"]
         both = ["pipelined(3)", "unlike the oracle", "skip_frame(2)", "unlike the oracle"]
         assert drawn.names == ["input", "truth", ORACLE, *both]

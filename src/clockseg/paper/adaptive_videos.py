@@ -21,7 +21,6 @@ from clockseg.paper.contact_sheet import schedule_filmstrip
 from clockseg.paper.report import ORACLE, Claim, Figure, Report, Row, above
 from clockseg.paper.screening import Screening, screen
 from clockseg.paper.source import Setting
-from clockseg.paper.videos import adaptive_video
 
 PROTOCOL = """\
 Each video by itself, with the same threshold for all. The clock compares the argmax of the second stage's scores with that
@@ -46,7 +45,7 @@ PAPER = (
 
 
 def run(setting: Setting) -> Report:
-    """Screen every video, report its rows and draw its filmstrip, and for the first also the video."""
+    """Screen every video, report its rows and draw its filmstrip."""
     threshold = STANDIN_THRESHOLD if setting.standin == "street" else THRESHOLD
     clock, foil = f"adaptive({threshold})", "pixel clock"
     schedules: dict[str, ScheduleLike] = {clock: adaptive(threshold), foil: PixelChange(threshold)}
@@ -67,7 +66,7 @@ def run(setting: Setting) -> Report:
         (*PAPER, *(_row(one, name) for one in shown for name in (ORACLE, clock, foil))),
         tuple(_calmer(one, clock, foil) for one in shown),
         (*setting.notes, *broken),
-        (*(_filmstrip(one, (clock, foil)) for one in shown), _video(shown[0], (clock, foil))),
+        tuple(_filmstrip(one, (clock, foil)) for one in shown),
         {"fired": fired},
     )
 
@@ -105,10 +104,3 @@ def _filmstrip(screening: Screening, schedules: Sequence[str]) -> Figure:
     stem = re.sub(r"\W+", "-", screening.name).strip("-")
     caption = f"{screening.name}: truth, or the frame oracle, over output, and when each clock fires"
     return Figure(f"adaptive-videos-{stem}", caption, draw, suffix=".png")
-
-
-def _video(screening: Screening, schedules: Sequence[str]) -> Figure:
-    def draw(path: Path) -> None:
-        adaptive_video(screening, path.with_suffix(".mp4"), schedules)
-
-    return Figure("adaptive", f"{screening.name} as video, a bar at each firing", draw, suffix=".mp4")

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 
 from clockseg.datasets.clips import ClipFrame
 from clockseg.errors import UsageError
-from clockseg.files import whole
-from clockseg.paper.canvas import Raster, blank, differing, framed, grid, legend, line, masked
 from clockseg.paper.report import ORACLE
 from clockseg.paper.screening import Screening
-from clockseg.types import Image
-from clockseg.video.overlay import Colour, fitted
+from clockseg.report.style import FIRED, NOW, PAGE, figure
+from clockseg.types import Image, Labels
+from clockseg.video.overlay import Colour, overlay
 
-WIDTH, NAMES = 1400, 220
-"""Widths in pixels of a row of pictures, and of the column with the names of the rows at its left."""
-CAPITAL, GAP = 13, 6
-"""The height of a capital letter, and the distance between pictures, in pixels."""
+_WHITE = 255
+_OPACITY = 0.55
+# The share of its contrast that a picture in pale grey keeps.
+_PALE = 0.45
+# Inches beside the pictures for names, and above and below each row for words.
+_NAMES, _WORDS = 1.2, 0.3
+_BESIDE: dict[str, Any] = {"rotation": 0, "ha": "right", "va": "center"}
 
 
 class Pictures(NamedTuple):
@@ -45,63 +47,75 @@ def contact_sheet(
     *,
     heads: Sequence[str],
     title: str = "",
-    note: str = "",
     rasters: Sequence[tuple[str, Sequence[bool]]] = (),
     marks: Sequence[int] = (),
     entries: Sequence[tuple[str, Colour]] = (),
 ) -> None:
     """Write a PNG with a row of pictures for each of ``rows`` and a column for each of ``heads``.
 
-    Above them stand ``title`` at the left and ``note`` at the right; under them, as wide as the pictures, the ``rasters``,
-    each a name and the frames of the whole clip on which it fired, with ``marks``, the frames that are shown; last a legend of
-    ``entries``. ``UsageError`` for rows without one picture per head.
+    Under them, as wide as the pictures, stand the ``rasters``, each a name and the frames of the whole clip on which it fired,
+    with ``marks``, the frames that are shown; last a legend of ``entries``. ``UsageError`` for rows without one picture per
+    head.
     """
     if not rows or not heads or any(len(row.pictures) != len(heads) for row in rows):
         raise UsageError(f"rows of {[len(row.pictures) for row in rows]} pictures, {len(heads)} heads; give one each.")
-    cell = (WIDTH + GAP) // len(heads) - GAP
-    width = len(heads) * (cell + GAP) - GAP
-    bands = [line(NAMES + width, title, note, capital=CAPITAL, bold=True)] if title or note else []
-    bands.append(_words("", heads, cell))
-    for row in rows:
-        bands += [_beside(row.name, _strip(row, cell)), blank(NAMES + width, GAP)]
-        bands += [_words(row.about, row.notes, cell)] if row.notes else []
-    for name, fired in rasters:
-        raster = Raster(fired, width=width, height=3 * CAPITAL)
-        bands += [_beside(_rate(name, fired), raster.marked(marks)), blank(NAMES + width, GAP)]
-    bands.append(legend(entries, NAMES + width, capital=CAPITAL))
-    _, data = cv2.imencode(".png", cv2.cvtColor(framed(bands, gap=GAP), cv2.COLOR_RGB2BGR))
-    with whole(path) as part:
-        part.write_bytes(data.tobytes())
+    heights = [*(_height(row, (PAGE - _NAMES) / len(heads)) + _WORDS for row in rows), *[2 * _WORDS] * len(rasters)]
+    with figure(path, size=(PAGE, sum(heights) + (3 + len(entries) // 6) * _WORDS)) as drawn:
+        places = drawn.add_gridspec(len(heights), len(heads), height_ratios=heights)
+        for place, row in enumerate(rows):
+            axes = [drawn.add_subplot(places[place, column]) for column in range(len(heads))]
+            for one, picture, note in zip(axes, row.pictures, row.notes or [""] * len(heads), strict=True):
+                one.imshow(np.full((1, 1, 3), _WHITE, np.uint8) if picture is None else picture)
+                one.set(xticks=[], yticks=[], frame_on=False, xlabel=note)
+            axes[0].set_ylabel(f"{row.name}\n{row.about}".strip(), **_BESIDE)
+            if place == 0:
+                for one, head in zip(axes, heads, strict=True):
+                    one.set_title(head, fontsize=8, fontweight="normal")
+        for place, (name, fired) in enumerate(rasters, start=len(rows)):
+            raster = drawn.add_subplot(places[place, :])
+            raster.bar(np.flatnonzero(fired), 1, width=0.8, color=FIRED)
+            raster.plot(marks, [1.15] * len(marks), "v", color=NOW)
+            raster.set(xlim=(-0.5, len(fired) - 0.5), yticks=[])
+            raster.set_ylabel(_rate(name, fired), **_BESIDE)
+        drawn.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+        for name, colour in entries:
+            drawn.axes[0].scatter([], [], marker="s", color=[np.divide(colour, _WHITE)], label=name)
+        if entries:
+            drawn.legend(loc="outside lower left", ncols=6)
 
 
-def _strip(row: Pictures, cell: int) -> Image:
-    """Return the pictures of a row side by side, each ``cell`` pixels wide."""
-    shapes = [picture.shape for picture in row.pictures if picture is not None]
-    if not shapes:
+def _height(row: Pictures, width: float) -> float:
+    """Return the height of pictures ``width`` inches wide."""
+    shape = next((picture.shape for picture in row.pictures if picture is not None), None)
+    if shape is None:
         raise UsageError(f"the row {row.name!r} has no picture; give it at least one, or leave the row out.")
-    size = cell, max(1, round(cell * shapes[0][0] / shapes[0][1]))
-    cells = [blank(*size) if picture is None else fitted(picture, size) for picture in row.pictures]
-    return grid(cells, columns=len(cells), gap=GAP)
-
-
-def _words(about: str, words: Sequence[str], cell: int) -> Image:
-    cells = [line(cell, word, capital=CAPITAL) for word in words]
-    return _beside(about, grid(cells, columns=len(cells), gap=GAP))
-
-
-def _beside(name: str, content: Image) -> Image:
-    """Return ``content`` with ``name`` at its left, in the middle of its height."""
-    column = blank(NAMES, max(3 * CAPITAL, content.shape[0]))
-    text = line(NAMES - GAP, name, capital=CAPITAL)
-    top = (column.shape[0] - text.shape[0]) // 2
-    column[top : top + text.shape[0], : text.shape[1]] = text
-    below = column.shape[0] - content.shape[0]
-    return np.concatenate([column, np.pad(content, ((0, below), (0, 0), (0, 0)), constant_values=255)], axis=1)
+    return float(width * shape[0] / shape[1])
 
 
 def _rate(name: str, fired: Sequence[bool]) -> str:
     later = fired[1:]
-    return f"{name} fires {100 * sum(later) / len(later):.0f} %" if later else name
+    return f"{name}\nfires {100 * sum(later) / len(later):.0f} %" if later else name
+
+
+def masked(image: Image, labels: Labels, colours: Sequence[Colour]) -> Image:
+    """Return a picture tinted by class, with a white line one pixel wide between classes; both have the same size.
+
+    Pixels without a class (255, or an id beyond the colours) and their borders are left as they are.
+    """
+    drawn = overlay(image, labels, colours, opacity=_OPACITY)
+    known = labels < len(colours)
+    right = (labels[:, 1:] != labels[:, :-1]) & known[:, 1:] & known[:, :-1]
+    below = (labels[1:] != labels[:-1]) & known[1:] & known[:-1]
+    drawn[:, :-1][right] = drawn[:-1][below] = _WHITE
+    return drawn
+
+
+def differing(image: Image, labels: Labels, truth: Labels, colours: Sequence[Colour]) -> Image:
+    """Return a picture in pale grey, with the class colour on each pixel whose label differs from ``truth``."""
+    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    pale = np.repeat((grey * _PALE + (_WHITE - _WHITE * _PALE)).astype(np.uint8)[..., None], 3, axis=2)
+    wrong = np.where(labels == truth, _WHITE, labels).astype(np.uint8)
+    return overlay(pale, wrong, colours, opacity=1)
 
 
 def schedule_filmstrip(screening: Screening, path: Path, schedules: Sequence[str], *, pictures: int = 6) -> None:

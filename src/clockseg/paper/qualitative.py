@@ -1,4 +1,4 @@
-"""Windows in which a pipeline looks better or worse than skip-frame (the supplement's figures and its video of four panels).
+"""Windows in which a pipeline looks better or worse than skip-frame (the supplement's figures).
 
 Protocol: a seeded sample of windows of all clips, each run as a shot of its own and ranked by how much more the 3-stage
 pipeline agrees with the frame oracle than skip-frame does. The supplement shows the windows with the largest gain; here the
@@ -26,7 +26,6 @@ from clockseg.paper.contact_sheet import contact_sheet, frame_heads, picture_row
 from clockseg.paper.report import ORACLE, Claim, Figure, Report
 from clockseg.paper.screening import Screening, screen
 from clockseg.paper.source import Setting
-from clockseg.paper.videos import pipeline_video
 
 PROTOCOL = """\
 A seeded sample of windows of six frames from all clips, each with four more frames before it that fill the pipeline. They are
@@ -133,13 +132,12 @@ def draw_window(
     clip, schedules = clips[found.window.clip], compared(net)
     [(_, frames)] = _cut(clip, [found.window.start], sample)
     screening = screen(net, clip, schedules, frames=frames)
-    scores = f"{ranking.schedule} {100 * found.pipeline:.1f}, {SKIP_FRAME} {100 * found.skip_frame:.1f}"
+    scores = f"{ranking.schedule} {100 * found.pipeline:.1f} %, {SKIP_FRAME} {100 * found.skip_frame:.1f} %"
     contact_sheet(
         path,
         picture_rows(screening, sample.shown, [ORACLE, *schedules], differences=True),
         heads=frame_heads(screening, sample.shown),
-        title=f"{name}: {found.clip}, rank {rank + 1} of {len(ranking.ranks)}",
-        note=f"mean IU against the oracle: {scores} %",
+        title=f"{name}: {found.clip}, rank {rank + 1} of {len(ranking.ranks)}\nmean IU against the oracle: {scores}",
         entries=screening.legend(sample.shown),
     )
 
@@ -189,16 +187,13 @@ def _ranked(window: Window, screening: Screening, schedules: Sequence[str], samp
 
 
 def run(setting: Setting) -> Report:
-    """Rank, draw both ends and a random window, and show the four panels of the first clip."""
+    """Rank the windows, and draw the best, the worst and a random one."""
     source = setting.films()
     net, clips = source.networks.full, source.clips
     ranking = rank_windows(net, clips)
 
     def window(rank: int, name: str, path: Path) -> None:
         draw_window(net, clips, ranking, rank, path.with_name(f"{path.name}.png"), name=name)
-
-    def panels(path: Path) -> None:
-        pipeline_video(screen(net, clips[0], compared(net)), path.with_suffix(".mp4"))
 
     count = len(ranking.ranks)
     figures = [
@@ -211,7 +206,7 @@ def run(setting: Setting) -> Report:
         PROTOCOL,
         claims=(_gained(ranking),),
         notes=setting.notes,
-        figures=(*figures, Figure("pipeline", "Input, frame oracle, pipeline and skip-frame as video", panels, ".mp4")),
+        figures=tuple(figures),
         extra={"ranking": ranking.facts()},
         table=_table(ranking),
     )

@@ -150,7 +150,7 @@ def ordering(better: str, worse: str, rows: Sequence[Row], *, text: str = "") ->
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture or video of a report: the stem of its file, its caption, and the function that draws it there."""
+    """A picture of a report: the stem of its file, its caption, and the function that draws it there."""
 
     stem: str
     caption: str
@@ -245,7 +245,7 @@ def markdown(report: Report, *, command: str) -> str:
         parts.append(
             "All values in percent. Relative loss and saving are relative to the frame oracle in the same rows."
         )
-    parts += [f"{'' if figure.suffix == '.mp4' else '!'}[{figure.caption}]({figure.file})" for figure in report.figures]
+    parts += [f"![{figure.caption}]({figure.file})" for figure in report.figures]
     if report.claims:
         parts.append("## The paper's claims")
         parts.append("\n".join(f"* {claim}" for claim in report.claims))

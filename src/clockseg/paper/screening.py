@@ -108,14 +108,6 @@ class Screening:
         """RGB per class: the palette of the classes, or that of clockseg for classes without one."""
         return self.classes.palette or palette(len(self.classes.names) or _ANY_CLASS - 1)
 
-    @property
-    def fps(self) -> float | None:
-        """Frames per second by the times of the clip; None if unknown."""
-        first, last = self.times[0], self.times[-1]
-        if first is None or last is None or last <= first:
-            return self.classes.fps
-        return (len(self) - 1) / (last - first)
-
     def legend(self, positions: Iterable[int] | None = None) -> list[tuple[str, Colour]]:
         """Return names and colours of the classes with at least 0.1 % of the pixels at ``positions`` (default: all)."""
         wanted = range(len(self)) if positions is None else tuple(positions)
@@ -166,7 +158,6 @@ def _run(session: Session, frame: ClipFrame) -> tuple[_Packed, bool]:
 
 def _classes(net: StagedNetwork, clip: Clip) -> Classes:
     """Return the classes of the network; if it states none, those of the clip; else classes without names."""
-    fps = clip.classes.fps if clip.classes is not None else None
     if net.sidecar is not None and net.sidecar.classes:
-        return Classes(net.sidecar.classes, net.sidecar.palette, fps=fps)
+        return Classes(net.sidecar.classes, net.sidecar.palette)
     return clip.classes or Classes(())
