@@ -10,7 +10,7 @@ import pytest
 
 from clockseg import Session, UsageError, adaptive, difference, either, every, parse_schedule, run
 from clockseg.clocks import Change, Tick, View, Watch, budget, paced
-from clockseg.clocks.maps import SMALLEST_SHARE, change, change_of
+from clockseg.clocks.maps import SMALLEST_SHARE, change
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.execution.recording import record, replay
 
@@ -38,20 +38,20 @@ def fired(schedule, net=NET) -> list[int]:
 
 def test_it_is_one_minus_intersection_over_union_for_a_class() -> None:
     before, now = np.array([0, 1, 1, 1, 2, 3] * 50), np.array([0, 0, 1, 1, 1, 3] * 50)
-    assert change_of([1], now, before) == pytest.approx(1 - 2 / 4)
-    assert change_of([1, 2], now, before) == pytest.approx(2 / 4)
-    assert change_of([3], now, before) == 0
-    assert change_of([0, 1, 2, 3], now, before) == change(now, before)
-    assert change_of([7], now, before) == 0
+    assert change(now, before, [1]) == pytest.approx(1 - 2 / 4)
+    assert change(now, before, [1, 2]) == pytest.approx(2 / 4)
+    assert change(now, before, [3]) == 0
+    assert change(now, before, [0, 1, 2, 3]) == change(now, before)
+    assert change(now, before, [7]) == 0
 
 
 def test_a_stray_place_is_no_great_change() -> None:
     before = np.zeros((100, 100), np.uint8)
     now = before.copy()
     now[5, 5] = 2
-    assert change_of([2], now, before) == pytest.approx(1 / (SMALLEST_SHARE * 10_000))
+    assert change(now, before, [2]) == pytest.approx(1 / (SMALLEST_SHARE * 10_000))
     with pytest.raises(UsageError, match="can't be compared"):
-        change_of([2], now, before[:5])
+        change(now, before[:5], [2])
 
 
 def test_only_changes_of_what_matters_fire() -> None:

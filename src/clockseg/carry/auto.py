@@ -12,12 +12,13 @@ from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.track import TrackedSight
 from clockseg.carry.vectors import Vectors
 from clockseg.carry.warp import Warp
+from clockseg.clocks.expressions import Written
 from clockseg.clockwork.carry import Carry
 from clockseg.types import Size
 
 
 @dataclass(frozen=True)
-class Auto:
+class Auto(Written):
     """``Codec`` in streams with vectors whose frames refer to earlier ones only, and ``Flow`` in all others.
 
     The rule follows from measured times of decoding and motion together, and not from a measurement in each run, so that the
@@ -29,6 +30,7 @@ class Auto:
     """
 
     scale: float = 0.5
+    written = "auto"
     reads_vectors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -49,9 +51,6 @@ class Auto:
         # Only one of the two frames has vectors.
         size = now.grey.shape[1], now.grey.shape[0]
         return Flow(self.scale).observe(replace(before, grey=shrunk(before.grey, size)), now)
-
-    def __str__(self) -> str:
-        return "auto" if self.scale == 0.5 else f"auto(scale={self.scale:g})"
 
 
 def settled(carry: Carry, vectors: Any) -> Carry:

@@ -11,6 +11,7 @@ from clockseg.carry.flow import Flow, grey, optical_flow
 from clockseg.carry.motion import Motion, Sight, grid, sampled
 from clockseg.carry.track import Reference, Track, TrackedMotion, TrackedSight
 from clockseg.carry.vectors import Vectors
+from clockseg.clocks.expressions import Written
 from clockseg.errors import UsageError
 from clockseg.libraries import opencv
 from clockseg.types import Array, Size
@@ -28,7 +29,7 @@ NEAR = 5
 
 
 @dataclass(frozen=True)
-class Codec:
+class Codec(Written):
     """Motion from the codec's vectors, on the picture at ``scale`` of the working size (above 0, at most 1).
 
     FFmpeg exports if a block refers to an earlier or to a later frame, but not to which one. So each pixel takes the
@@ -41,6 +42,7 @@ class Codec:
     """
 
     scale: float = 0.5
+    written = "codec"
     reads_vectors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -73,9 +75,6 @@ class Codec:
         if not follows or vectors.known < LEAST_KNOWN:
             return [Reference(1, optical_flow(now.grey, before.grey, finest=1))]
         return _most_alike(now.grey, _explanations(before, now, vectors))
-
-    def __str__(self) -> str:
-        return "codec" if self.scale == 0.5 else f"codec(scale={self.scale:g})"
 
 
 def _explanations(before: TrackedSight, now: TrackedSight, vectors: Vectors) -> list[tuple[Array, Reference]]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from clockseg.carry.motion import Motion, Sight
+from clockseg.clocks.expressions import Written
 from clockseg.errors import UsageError
 from clockseg.libraries import opencv
 from clockseg.types import Array, Size
@@ -21,7 +22,7 @@ GRID = 0.5
 
 
 @dataclass(frozen=True)
-class Flow:
+class Flow(Written):
     """Motion between pictures at ``scale`` of the working size (above 0, at most 1), by DIS on a grid of half of that.
 
     On one core, a picture of 480x360 at the default scale takes 0.8 ms. ``fine``: denser patches, in three times the time.
@@ -34,6 +35,7 @@ class Flow:
 
     scale: float = 0.5
     fine: bool = False
+    written = "flow"
     reads_vectors: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -47,10 +49,6 @@ class Flow:
     def observe(self, before: Sight, now: Sight) -> Motion:
         """Return the motion from ``now`` back to ``before``."""
         return Motion(optical_flow(now.grey, before.grey, fine=self.fine), before, now)
-
-    def __str__(self) -> str:
-        words = [*([] if self.scale == 0.5 else [f"scale={self.scale:g}"]), *(["fine=True"] if self.fine else [])]
-        return f"flow({', '.join(words)})" if words else "flow"
 
 
 def grey(picture: Any, scale: float, size: Size | None = None) -> Array:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 from clockseg.carry.warp import Estimator, Warp
+from clockseg.clocks.expressions import Written
 from clockseg.clockwork.carry import Carry, Of
 from clockseg.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Interpolate:
+class Interpolate(Written):
     """Makes a frame on which nothing fires from the key frames before and after it, each warped to it.
 
     A key frame is one on which any stage fires. Score maps are warped and averaged before labels are made of them, weighted by
@@ -29,6 +30,7 @@ class Interpolate:
 
     motion: Estimator
     keys: int = 2
+    written = "interpolate"
     estimates_motion: ClassVar[bool] = True
     of: ClassVar[Of] = "output"
 
@@ -51,9 +53,6 @@ class Interpolate:
         )
 
     see = observe = compose = move = unexplained = _refuse
-
-    def __str__(self) -> str:
-        return f"interpolate({self.motion})" if self.keys == 2 else f"interpolate({self.motion}, keys={self.keys})"
 
 
 def at_once(carry: Carry) -> Carry:

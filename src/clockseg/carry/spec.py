@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from clockseg.carry.auto import Auto
 from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
 from clockseg.carry.interpolate import Interpolate
-from clockseg.carry.warp import Estimator, Warp
+from clockseg.carry.warp import Warp
 from clockseg.clocks.expressions import object_named
-from clockseg.clockwork.carry import Carry, Of, as_carry, identity
+from clockseg.clockwork.carry import Carry, as_carry, identity
 from clockseg.errors import UsageError
 
 
@@ -26,39 +28,31 @@ def parse_carry(text: str, *, imports: bool = True) -> Carry:
 def carry_of(found: Any, text: str) -> Carry:
     """Return ``found`` if it is a carry, or call it if it needs no arguments; else ``UsageError``.
 
-    >>> print(carry_of(_warp, "warp"))
+    >>> print(carry_of(CARRIES["warp"], "warp"))
     warp(flow)
     """
-    made: Any = found() if found in (_warp, _interpolate) else found
+    made: Any = found() if found in (CARRIES["warp"], CARRIES["interpolate"]) else found
     try:
         return as_carry(made)
     except UsageError as error:
         raise UsageError(f"carry {text!r}: {error}") from None
 
 
-def _warp(motion: Any = Flow, *, of: Of = "auto", **options: Any) -> Warp:
-    """Return a warp; options of the motion estimator may be given beside it: ``warp(flow, scale=0.5)``."""
-    return Warp(_estimator("warp", motion, options), of)
-
-
-def _interpolate(motion: Any = Flow, *, keys: int = 2, **options: Any) -> Interpolate:
-    """Return an interpolation; options of the motion estimator may be given beside it, as for a warp."""
-    return Interpolate(_estimator("interpolate", motion, options), keys)
-
-
-def _estimator(carry: str, motion: Any, options: dict[str, Any]) -> Estimator:
+def _with_motion(kind: type[Warp | Interpolate], motion: Any = Flow, **options: Any) -> Warp | Interpolate:
+    """Return a carry; options of its motion estimator may be given beside it: ``warp(flow, scale=0.5)``."""
+    own = {one.name: options.pop(one.name) for one in fields(kind) if one.name in options}
     if options and not isinstance(motion, type):
+        name = kind.written
         raise UsageError(
-            f"{carry}({motion}, {', '.join(options)}=..): give options once, as in {carry}(flow, scale=0.5)."
+            f"{name}({motion}, {', '.join(options)}=..): give options once, as in {name}(flow, scale=0.5)."
         )
-    made: Estimator = motion(**options) if isinstance(motion, type) else motion
-    return made
+    return kind(motion(**options) if isinstance(motion, type) else motion, **own)
 
 
 CARRIES: dict[str, Any] = {
     "identity": identity,
-    "warp": _warp,
-    "interpolate": _interpolate,
+    "warp": partial(_with_motion, Warp),
+    "interpolate": partial(_with_motion, Interpolate),
     "flow": Flow,
     "codec": Codec,
     "auto": Auto,

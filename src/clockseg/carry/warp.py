@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
 import numpy as np
 
 from clockseg.carry.motion import Motion, Sight, resampled
+from clockseg.clocks.expressions import Written
 from clockseg.clockwork.carry import Of
 from clockseg.errors import UsageError
 from clockseg.types import IMAGE, PICTURE_SIZE, Array, Size
@@ -37,7 +38,7 @@ class Estimator(Protocol):
 
 
 @dataclass(frozen=True)
-class Warp:
+class Warp(Written):
     """Motion compensation: each value is resampled once, by the motion composed since it was computed.
 
     ``motion``: the estimator. ``of``: the value propagated on a frame without a firing. "output" warps the labels (nearest
@@ -52,6 +53,7 @@ class Warp:
 
     motion: Estimator
     of: Of = "auto"
+    written = "warp"
     estimates_motion: ClassVar[bool] = True
 
     @property
@@ -91,9 +93,6 @@ class Warp:
         maps = value.values() if isinstance(value, Mapping) else [value]
         height, width = next(one.shape[-2:] for one in maps if one.ndim >= 2)
         return {"unexplained": motion.unexplained_map(height, width)}
-
-    def __str__(self) -> str:
-        return f"warp({self.motion})" if self.of == "auto" else f'warp({self.motion}, of="{self.of}")'
 
 
 def working_size(prepared: Any, image: Any) -> tuple[Size, tuple[float, float]]:

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clockseg.clocks.change import Difference
-from clockseg.clocks.combine import PerStage, per_stage
+from clockseg.clocks.combine import part_of, per_stage
+from clockseg.clocks.expressions import Written
 from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
-from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, as_clock, ask, is_clock, name_of
+from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, ask, is_clock, name_of
 from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number, whole_number
 
@@ -60,7 +61,7 @@ class _State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(Written):
     """Fires on the share ``network_rate`` of frames, where its signal is largest, or as often as ``fps`` allows.
 
     The share is that of the stages that the clock decides for: of the whole network, unless ``signal`` declares others.
@@ -91,6 +92,7 @@ class Budget:
     fps: float | None = None
     cap: int | None = None
     signal: Clock | None = None
+    written = "budget"
 
     def __post_init__(self) -> None:
         if (self.network_rate is None) == (self.fps is None):
@@ -102,7 +104,7 @@ class Budget:
         if self.fps is not None and not 0 < number(self.fps, "budget's fps") < math.inf:
             raise UsageError(f"budget(fps={self.fps!r}); give frames per second, above 0, such as 30.")
         if self.signal is not None:
-            object.__setattr__(self, "signal", as_clock(self.signal))
+            object.__setattr__(self, "signal", part_of("budget", self.signal))
         if self.signal is not None and facts(self.signal).below:
             raise UsageError('budget fires where its signal is large; give confidence(.., sense="above") or another.')
         if self.cap is not None:
@@ -184,13 +186,11 @@ class Budget:
         """Return the picture where no signal is given."""
         return frozenset({PICTURE}) if self.signal is None else frozenset()
 
-    def __str__(self) -> str:
-        return f"budget(network_rate={self.network_rate:g})" if self.fps is None else f"budget(fps={self.fps:g})"
 
-
+@per_stage
 def budget(
     signal: Any = None, *, network_rate: float | None = None, fps: float | None = None, cap: int | None = None
-) -> Budget | PerStage:
+) -> Budget:
     """Return a clock that fires on a given share of frames, or keeps a given FPS (``Budget``), and refills at scene cuts.
 
     ``signal``: a clock whose signal says where a firing helps, or a function from thresholds to clocks, such as
@@ -201,8 +201,6 @@ def budget(
     >>> budget(network_rate=0.25, cap=12).cap
     12
     """
-    if signal is None:
-        return Budget(network_rate, fps, cap)
-    if callable(signal) and not isinstance(signal, PerStage) and not is_clock(signal):
+    if callable(signal) and not is_clock(signal):
         signal = signal(0.0)
-    return per_stage("budget", lambda row: Budget(network_rate, fps, cap, row[0]), (signal,))
+    return Budget(network_rate, fps, cap, signal)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 from clockseg.clocks.combine import PerStage
-from clockseg.clocks.maps import change, change_of, labels, relative_difference
+from clockseg.clocks.maps import change, labels, relative_difference
 from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, name_of
 from clockseg.clockwork.facts import class_ids, facts
 from clockseg.errors import UsageError, number, whole_number
@@ -103,7 +103,7 @@ class Change(Watching):
     ``watch``: the number of the stage whose score map it watches; None: of the stage before.
 
     ``classes``: names or ids. Only changes from or to these count, as a share of the cells that show one of them in either
-    map (``clockseg.clocks.maps.change_of``), so that the threshold means the same for small and large objects. Names are
+    map (``clockseg.clocks.maps.change``), so that the threshold means the same for small and large objects. Names are
     those of the network's sidecar.
     """
 
@@ -128,7 +128,7 @@ class Change(Watching):
         now = labels(tick.watched)
         old = labels(past) if old is None else old
         wanted = class_ids(self.classes, tick.classes) if self.classes else ()
-        signal = change_of(wanted, now, old) if wanted else change(now, old)
+        signal = change(now, old, wanted)
         fire = signal > self.threshold if self.strict else signal >= self.threshold
         return Decision(fire, signal), ((tick.watched, now), (past, old))
 

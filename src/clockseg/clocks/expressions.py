@@ -1,6 +1,7 @@
-"""Objects as text: ``either(adaptive(0.25), at_least_every(8))``, ``package.module:object``.
+"""Clocks, schedules and carries as text: ``either(adaptive(0.25), at_least_every(8))``, ``package.module:object``.
 
-Names, calls of names, and literals, tuples and lists as their arguments; nothing else is evaluated.
+``object_named`` reads names, calls of names, and literals, tuples and lists as their arguments; nothing else is evaluated.
+``Written`` is the way back.
 """
 
 from __future__ import annotations
@@ -8,17 +9,47 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from clockseg.errors import UsageError, nearest, place_outside
 
 LONGEST = 2000
 """Characters of a specification; longer ones are refused before they are parsed."""
+
+
+class Written:
+    """A dataclass whose ``str`` is the text that it is read from: its name, and the arguments that are not the defaults.
+
+    >>> from clockseg.carry import Flow, Warp
+    >>> str(Flow()), str(Warp(Flow(scale=0.25), of="fused"))
+    ('flow', 'warp(flow(scale=0.25), of="fused")')
+    """
+
+    written: ClassVar[str]
+    """The name in the text."""
+
+    def __str__(self) -> str:
+        known: Any = fields(self)  # type: ignore[arg-type]  # subclasses are dataclasses
+        given = [(one, getattr(self, one.name)) for one in known if one.repr]
+        arguments = [
+            _argument(value) if one.default is MISSING else f"{one.name}={_argument(value)}"
+            for one, value in given
+            if value != one.default
+        ]
+        return f"{self.written}({', '.join(arguments)})" if arguments else self.written
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(value) if isinstance(value, int | float | tuple) else str(value)
 
 
 def object_named(text: str, known: Mapping[str, Any], *, what: str = "schedule", imports: bool = True) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from clockseg.clocks.expressions import Written
 from clockseg.clocks.motion_residual import FULL
 from clockseg.clockwork.clock import PICTURE, Decision, Tick, Watch
 from clockseg.errors import MissingDependency, UsageError, first_line, number
@@ -21,7 +22,7 @@ from clockseg.types import Array
 
 
 @dataclass(frozen=True)
-class Learned:
+class Learned(Written):
     """Fires when the share of labels that a firing would change, as predicted by the graph in ``file``, is at least ``threshold``.
 
     ``file``: NAME.onnx, whose inputs are known by their names (docs/train.md) and whose one output is a number
@@ -38,6 +39,7 @@ class Learned:
     file: str
     threshold: float = 0.1
     identity: FileIdentity | None = field(default=None, repr=False, compare=False)
+    written = "learned"
     gates_after: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
@@ -81,9 +83,6 @@ class Learned:
     def needs_motion(self) -> bool:
         """True if it reads the motion residual, which only a carry with motion provides."""
         return any(one.name == "residual" for one in self.graph.inputs)
-
-    def __str__(self) -> str:
-        return f"learned({self.file!r})"
 
 
 learned = Learned

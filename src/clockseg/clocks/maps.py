@@ -36,39 +36,34 @@ def labels(scores: Array) -> Array:
     return found
 
 
-def _unequal(now: Array, before: Array) -> UsageError:
-    return UsageError(f"maps of shapes {now.shape} and {before.shape} can't be compared; give equal shapes.")
-
-
-def change(now: Array, before: Array) -> float:
-    """Return the share of cells in which two label maps differ, 0..1 (paper, section 4.3).
-
-    >>> change(np.array([1, 2, 3, 4]), np.array([1, 2, 3, 9]))
-    0.25
-    """
+def _pair(now: Array, before: Array) -> tuple[Array, Array]:
     now, before = np.asarray(now), np.asarray(before)
     if now.shape != before.shape:
-        raise _unequal(now, before)
-    return float(np.count_nonzero(now != before)) / now.size
+        raise UsageError(f"maps of shapes {now.shape} and {before.shape} can't be compared; give equal shapes.")
+    return now, before
 
 
 SMALLEST_SHARE = 0.001
 """Smallest share of a map that classes count as covering, so that a few stray cells are no large change."""
 
 
-def change_of(classes: Sequence[int], now: Array, before: Array) -> float:
-    """Return the share of cells that differ among those that show one of ``classes`` in either label map, 0..1.
+def change(now: Array, before: Array, classes: Sequence[int] = ()) -> float:
+    """Return the share of cells in which two label maps differ, 0..1 (paper, section 4.3).
 
-    For a single class it is 1 - intersection over union. Classes count as covering at least ``SMALLEST_SHARE`` of the map.
+    ``classes``: only cells that show one of these in either map count. For a single class the change is then 1 - intersection
+    over union. Classes count as covering at least ``SMALLEST_SHARE`` of the map.
 
-    >>> change_of([1], np.array([0, 1, 1, 2]), np.array([0, 1, 0, 3]))
+    >>> change(np.array([1, 2, 3, 4]), np.array([1, 2, 3, 9]))
+    0.25
+    >>> change(np.array([0, 1, 1, 2]), np.array([0, 1, 0, 3]), [1])
     0.5
     """
-    now, before = np.asarray(now), np.asarray(before)
-    if now.shape != before.shape:
-        raise _unequal(now, before)
+    now, before = _pair(now, before)
+    differ = now != before
+    if not classes:
+        return float(np.count_nonzero(differ)) / now.size
     either = np.isin(now, classes) | np.isin(before, classes)
-    changed, shown = int(np.count_nonzero(either & (now != before))), int(np.count_nonzero(either))
+    changed, shown = int(np.count_nonzero(either & differ)), int(np.count_nonzero(either))
     return changed / max(shown, SMALLEST_SHARE * now.size, 1.0)
 
 
@@ -78,17 +73,16 @@ def relative_difference(a: Array, b: Array) -> float:
     >>> relative_difference(np.array([3., 1.]), np.array([1., 1.]))
     0.6666666666666666
     """
-    first, second = np.asarray(a), np.asarray(b)
-    if first.shape != second.shape:
-        raise _unequal(first, second)
+    first, second = _pair(a, b)
     if first.dtype == second.dtype == np.uint8:  # pictures: the same sums in integers, several times as fast
         apart = (np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.int64)
         scale = (first.sum(dtype=np.int64) + second.sum(dtype=np.int64)) / 2
-        return float(apart / scale) if scale else 0.0
-    # The same memory layout for all, since the order of additions changes the last digit.
-    first, second = np.ascontiguousarray(first, np.float32), np.ascontiguousarray(second, np.float32)
-    scale = (np.abs(first).sum(dtype=np.float64) + np.abs(second).sum(dtype=np.float64)) / 2
-    return float(np.abs(first - second).sum(dtype=np.float64) / scale) if scale else 0.0
+    else:
+        # The same memory layout for all, since the order of additions changes the last digit.
+        first, second = np.ascontiguousarray(first, np.float32), np.ascontiguousarray(second, np.float32)
+        apart = np.abs(first - second).sum(dtype=np.float64)
+        scale = (np.abs(first).sum(dtype=np.float64) + np.abs(second).sum(dtype=np.float64)) / 2
+    return float(apart / scale) if scale else 0.0
 
 
 def peak(scores: Array) -> float:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from clockseg.clocks.expressions import Written
 from clockseg.clockwork.clock import Decision, Tick, Watch
 from clockseg.errors import number
 
@@ -15,7 +16,7 @@ FULL = 64
 
 
 @dataclass(frozen=True)
-class MotionResidual:
+class MotionResidual(Written):
     """Fires when the motion-compensated residual since the last firing is at least ``threshold``.
 
     The signal, 0..1, is the mean over the picture of the difference in grey levels between this frame and that of the last
@@ -29,6 +30,7 @@ class MotionResidual:
     """
 
     threshold: float
+    written = "motion_residual"
     gates_after: ClassVar[int] = 0
     needs_motion: ClassVar[bool] = True
 
@@ -42,9 +44,6 @@ class MotionResidual:
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return nothing: the tick brings the motion."""
         return frozenset()
-
-    def __str__(self) -> str:
-        return f"motion_residual({self.threshold:g})"
 
 
 motion_residual = MotionResidual

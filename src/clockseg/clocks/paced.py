@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from clockseg.clocks.change import Change
-from clockseg.clocks.combine import PerStage, per_stage
-from clockseg.clockwork.clock import Clock, Decision, Tick, as_clock, ask, name_of
+from clockseg.clocks.combine import part_of, per_stage
+from clockseg.clockwork.clock import Clock, Decision, Tick, ask, name_of
 from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number
 
@@ -38,7 +38,7 @@ class Paced:
     gain: float = 0.2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "clock", as_clock(self.clock))
+        object.__setattr__(self, "clock", part_of("paced", self.clock))
         declared = facts(self.clock)
         if declared.threshold is None or declared.below or declared.parts:
             raise UsageError(
@@ -71,10 +71,11 @@ class Paced:
         return float(self.clock.threshold)  # type: ignore[attr-defined]  # only a clock with a threshold is taken
 
 
-def paced(clock: Any, rate: float, *, gain: float = 0.2) -> Paced | PerStage:
+@per_stage
+def paced(clock: Any, rate: float, *, gain: float = 0.2) -> Paced:
     """Return a clock such as ``adaptive`` or ``difference`` with a threshold that adapts: it fires on the share ``rate`` of frames.
 
     >>> paced(Change(0.02), 0.5).rate
     0.5
     """
-    return per_stage("paced", lambda row: Paced(row[0], rate, gain), (clock,))
+    return Paced(clock, rate, gain)

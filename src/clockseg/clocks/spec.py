@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from clockseg import clocks
-from clockseg.carry.spec import CARRIES, carry_of, parse_carry
+from clockseg.carry.spec import CARRIES, carry_of
 from clockseg.clocks import rates
 from clockseg.clocks.expressions import object_named, parsed, source
 from clockseg.clockwork.carry import Carry, identity
@@ -53,21 +52,18 @@ def parse_schedule(text: str, *, imports: bool = True) -> ScheduleLike:
             f"schedule {text!r}: {why}. Give FILE.toml, which clockseg tune and plan write, or a schedule."
         )
     known = {name: found for name, (found, _) in _EXAMPLES.items()}
-    found = object_named(text, {**CARRIES, **known, "carried": partial(_carried, imports=imports)}, imports=imports)
+    found = object_named(text, {**CARRIES, **known, "carried": _carried}, imports=imports)
     _check_whole(found)
     if isinstance(found, type) or not (isinstance(found, Schedule) or callable(found)):
         raise UsageError(f"schedule {text!r} is {found!r}; give a schedule, such as alternating or adaptive(0.25).")
     return found  # type: ignore[no-any-return]  # a schedule, a clock, or a function of the number of stages
 
 
-def _carried(inner: Any, carry: Any = None, *, imports: bool) -> ByStages:
-    """Return ``carried(skip_frame(4), warp(flow))``; arguments in quotes are parsed as text."""
+def _carried(inner: Any, carry: Any = None) -> ByStages:
     if carry is None:
         raise UsageError(f"carried takes a schedule and a carry, such as {_CARRIED}.")
-    found = parse_schedule(inner, imports=imports) if isinstance(inner, str) else inner
-    _check_whole(found)
-    moves = parse_carry(carry, imports=imports) if isinstance(carry, str) else carry_of(carry, str(carry))
-    return carried(found, moves)
+    _check_whole(inner)
+    return carried(inner, carry_of(carry, str(carry)))
 
 
 def _check_whole(found: Any) -> None:
@@ -75,24 +71,22 @@ def _check_whole(found: Any) -> None:
     carries = [name for name, carry in CARRIES.items() if found is carry]
     if carries or hasattr(found, "compose"):
         raise UsageError(f"{(*carries, found)[0]} is a carry, not a schedule; combine it with a schedule: {_CARRIED}.")
-    bare = found.func if isinstance(found, partial) else found
     for function, example in (*_EXAMPLES.values(), (_carried, _CARRIED)):
-        if bare is function and example:
+        if found is function and example:
             raise UsageError(f"schedule {example.partition('(')[0]} needs arguments, such as {example}.")
 
 
 def spelled(text: str, carry: Carry) -> str:
     """Return the text of the schedule ``text`` under ``carry``, which replaces a carry that ``text`` names.
 
+    >>> from clockseg.carry import parse_carry
     >>> spelled("skip_frame(4)", parse_carry("warp"))
     'carried(skip_frame(4), warp(flow))'
     >>> spelled("carried(skip_frame(4), warp(flow))", identity)
     'skip_frame(4)'
     """
     inner = _uncarried(text.strip())
-    if carry == identity:
-        return inner
-    return f"carried({repr(inner) if ':' in inner else inner}, {carry})"
+    return inner if carry == identity else f"carried({inner}, {carry})"
 
 
 def _uncarried(text: str) -> str:
@@ -100,9 +94,6 @@ def _uncarried(text: str) -> str:
         tree: Any = parsed(text)
     except SyntaxError:
         return text  # parse_schedule refuses it
-    if not (isinstance(tree, ast.Call) and ast.unparse(tree.func) == "carried" and tree.args):
-        return text
-    inner = tree.args[0]
-    if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-        return _uncarried(inner.value)
-    return _uncarried(source(text, inner))
+    if isinstance(tree, ast.Call) and ast.unparse(tree.func) == "carried" and tree.args:
+        return _uncarried(source(text, tree.args[0]))
+    return text
