@@ -34,7 +34,7 @@ from clockseg.planning.costs import Costs, forced, measured
 from clockseg.planning.frontier import frontier
 from clockseg.planning.planner import Goal, Plan, Variant, plan
 from clockseg.planning.taping import UNKNOWN, Taped, bytes_per_frame, shares, slots
-from clockseg.planning.trial import Agreement, Slot, Sums, Trial, agreement, no_agreement, thinned
+from clockseg.planning.trial import Slot, Sums, Trial, agreement, thinned
 from toy_networks import CLASSES, toy
 
 FRAMES = 56
@@ -74,16 +74,16 @@ def test_agreement_is_what_the_confusion_says(classes, seed) -> None:
     # Some classes are rare.
     rare = rng.random(classes) ** 6
     truth, shown = (rng.choice(classes, (40, 50), p=rare / rare.sum()).astype(np.uint8) for _ in range(2))
-    one, counted = agreement(truth, shown, classes), confusion(truth, shown, classes)
+    one, counted = Sums(agreement(truth, shown, classes)), confusion(truth, shown, classes)
     assert one.pixel_acc == counted.pixel_acc
     assert one.mean_iu == pytest.approx(counted.mean_iu_of())
     assert (one + one).mean_iu == pytest.approx(counted.mean_iu_of())
-    assert math.isnan(no_agreement(classes).pixel_acc)
+    assert math.isnan(Sums(np.zeros((3, classes))).pixel_acc)
 
 
 def sums(right: int, time: float, frames: int = 10) -> Sums:
     """Of so many right pixels in a thousand."""
-    return Sums(Agreement(*np.array([[right], [1000], [1000]])), time * frames, frames)
+    return Sums(np.array([[right], [1000], [1000]]), time * frames, frames)
 
 
 def trial(right: int, time: float, blocks: tuple[int, ...] = ()) -> Trial:
@@ -243,9 +243,9 @@ def test_what_is_told_of_the_blocks_is_what_a_run_gives_there(found: Plan) -> No
         shown = [thinned(output) for output, _ in run(net, images(FRAMES), schedule)]
         for side, held_back in ((one.tuned, False), (one.held_back, True)):
             pairs = zip(slots(FRAMES, 400, 100), truth, shown, strict=True)
-            counted = [agreement(a, b, 3) for slot, a, b in pairs if slot.held_back == held_back and slot.frame]
-            assert reduce(add, counted).pixel_acc == side.agreement.pixel_acc
-            assert reduce(add, counted).mean_iu == side.agreement.mean_iu
+            counted = [Sums(agreement(a, b, 3)) for slot, a, b in pairs if slot.held_back == held_back and slot.frame]
+            assert reduce(add, counted).pixel_acc == side.pixel_acc
+            assert reduce(add, counted).mean_iu == side.mean_iu
 
 
 def test_the_cheapest_that_keeps_is_chosen_and_motion_pays(found: Plan) -> None:

@@ -186,8 +186,8 @@ def _text(plan: Plan, command: CommandPromise | None, seconds: float, command_se
         "tuned: time": lambda one: f"{one.tuned.relative_time:.3f}",
         "promised": lambda one: _percent(plan.goal.promised(one)),
         "held back: time": lambda one: f"{one.held_back.relative_time:.3f}",
-        "agreement": lambda one: _percent(one.held_back.agreement.pixel_acc),
-        "mIoU": lambda one: _percent(one.held_back.agreement.mean_iu),
+        "agreement": lambda one: _percent(one.held_back.pixel_acc),
+        "mIoU": lambda one: _percent(one.held_back.mean_iu),
         "network rate": lambda one: _percent(one.held_back.network_rate),
     }
     goal, chosen = plan.goal, plan.chosen

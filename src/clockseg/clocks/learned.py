@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +14,9 @@ import numpy as np
 from clockseg.clocks.expressions import Written
 from clockseg.clocks.motion_residual import FULL
 from clockseg.clockwork.clock import PICTURE, Decision, Tick, Watch
-from clockseg.errors import MissingDependency, UsageError, first_line, number
+from clockseg.errors import UsageError, first_line, number
 from clockseg.files import FileIdentity, changed, file_identity
-from clockseg.libraries import onnxruntime, opencv, openvino_core
+from clockseg.libraries import opencv, openvino_core
 from clockseg.types import Array
 
 
@@ -26,7 +25,7 @@ class Learned(Written):
     """Fires when the share of labels that a firing would change, as predicted by the graph in ``file``, is at least ``threshold``.
 
     ``file``: NAME.onnx, whose inputs are known by their names (docs/train.md) and whose one output is a number
-    0..1, the signal. It runs in onnxruntime or openvino, on one thread.
+    0..1, the signal. It runs in OpenVINO, on one thread.
     The file must stay as it was when the clock was made, else ``InputChanged`` is raised; make another clock to use another
     version.
 
@@ -158,12 +157,12 @@ def load(file: str) -> Graph:
 
 @lru_cache(maxsize=8)
 def _load(file: str, identity: FileIdentity, process: int) -> Graph:
-    # Each process compiles its own, since an engine's threads do not exist in a forked child.
+    # Each process compiles its own, since the engine's threads do not exist in a forked child.
     try:
         return _read(file)
-    except (UsageError, MissingDependency):
+    except UsageError:
         raise
-    except Exception as error:  # protobuf, onnx and the engines raise many types
+    except Exception as error:  # protobuf, onnx and OpenVINO raise many types
         raise UsageError(f"learned({file!r}) can't be read or run: {first_line(error)}") from error
 
 
@@ -195,13 +194,9 @@ def _read(file: str) -> Graph:
 
 def _compiled(model: bytes) -> Callable[[Mapping[str, Array]], Array]:
     """Compile the graph for one thread: so small a graph gains nothing from more."""
-    if importlib.util.find_spec("onnxruntime") is not None:
-        library = onnxruntime()
-        options = library.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        session = library.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        return lambda values: np.asarray(session.run(None, dict(values))[0])
-    core = openvino_core()
-    compiled = core.compile_model(core.read_model(model), "CPU", {"INFERENCE_NUM_THREADS": 1})
-    return lambda values: np.asarray(compiled(dict(values))[0])
+    core, options = openvino_core(), {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = core.compile_model(core.read_model(model), "CPU", options)
+    read = {
+        name for port in compiled.inputs for name in port.names
+    }  # without the inputs that the output does not depend on
+    return lambda values: np.asarray(compiled({name: one for name, one in values.items() if name in read})[0])

@@ -52,28 +52,26 @@ def parse_schedule(text: str, *, imports: bool = True) -> ScheduleLike:
             f"schedule {text!r}: {why}. Give FILE.toml, which clockseg tune and plan write, or a schedule."
         )
     known = {name: found for name, (found, _) in _EXAMPLES.items()}
-    found = object_named(text, {**CARRIES, **known, "carried": _carried}, imports=imports)
-    _check_whole(found)
-    if isinstance(found, type) or not (isinstance(found, Schedule) or callable(found)):
-        raise UsageError(f"schedule {text!r} is {found!r}; give a schedule, such as alternating or adaptive(0.25).")
-    return found  # type: ignore[no-any-return]  # a schedule, a clock, or a function of the number of stages
+    return _whole(object_named(text, {**CARRIES, **known, "carried": _carried}, imports=imports))
 
 
 def _carried(inner: Any, carry: Any = None) -> ByStages:
     if carry is None:
         raise UsageError(f"carried takes a schedule and a carry, such as {_CARRIED}.")
-    _check_whole(inner)
-    return carried(inner, carry_of(carry, str(carry)))
+    return carried(_whole(inner), carry_of(carry, str(carry)))
 
 
-def _check_whole(found: Any) -> None:
-    """Raise ``UsageError`` for a carry, and for a name that needs arguments."""
+def _whole(found: Any) -> ScheduleLike:
+    """Return a schedule, a clock, or a function of the number of stages; ``UsageError`` for others, and names without arguments."""
     carries = [name for name, carry in CARRIES.items() if found is carry]
     if carries or hasattr(found, "compose"):
         raise UsageError(f"{(*carries, found)[0]} is a carry, not a schedule; combine it with a schedule: {_CARRIED}.")
     for function, example in (*_EXAMPLES.values(), (_carried, _CARRIED)):
         if found is function and example:
             raise UsageError(f"schedule {example.partition('(')[0]} needs arguments, such as {example}.")
+    if isinstance(found, type) or (not callable(found) and not isinstance(found, Schedule)):
+        raise UsageError(f"{found!r} is no schedule; give one, such as alternating or adaptive(0.25).")
+    return found  # type: ignore[no-any-return]  # any of these
 
 
 def spelled(text: str, carry: Carry) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from clockseg.errors import UsageError
-from clockseg.planning.trial import Agreement, Sums, Trial
+from clockseg.planning.trial import Sums, Trial
 
 Measure: TypeAlias = Literal["pixel_acc", "mean_iu"]
 _SUCH_AS = {"time": 0.33, "fps": 30}
@@ -48,10 +48,9 @@ class Goal:
         """
         return self if self.fps is None else Goal(time=1 / (self.fps * uncut_seconds), measure=self.measure)
 
-    def agreement(self, found: Sums | Agreement) -> float:
+    def agreement(self, found: Sums) -> float:
         """Return the agreement by this goal's measure."""
-        pixels = found.agreement if isinstance(found, Sums) else found
-        return pixels.pixel_acc if self.measure == "pixel_acc" else pixels.mean_iu
+        return found.pixel_acc if self.measure == "pixel_acc" else found.mean_iu
 
     def promised(self, trial: Trial) -> float:
         """Return the agreement to promise: that on the blocks tuned on, minus its standard error."""
@@ -59,10 +58,10 @@ class Goal:
 
     def error(self, trial: Trial) -> float:
         """Return the standard error of the agreement over the blocks (jackknife); 0 for one block."""
-        blocks, total = trial.blocks, trial.tuned.agreement
+        blocks, total = trial.blocks, trial.tuned
         if len(blocks) < 2:
             return 0.0
-        left = [self.agreement(total - one.agreement) for one in blocks]
+        left = [self.agreement(replace(total, pixels=total.pixels - one.pixels)) for one in blocks]
         mean = sum(left) / len(left)
         return math.sqrt((len(left) - 1) / len(left) * sum((one - mean) ** 2 for one in left))
 

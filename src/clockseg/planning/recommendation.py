@@ -52,7 +52,7 @@ def recommend(
     best = unbeaten(found.chosen, found.trials)
     total = best.all_frames
     why = (
-        f"{100 * total.agreement.pixel_acc:.1f} % of the pixels as on every frame, in {total.relative_time:.2f} of the time: the "
+        f"{100 * total.pixel_acc:.1f} % of the pixels as on every frame, in {total.relative_time:.2f} of the time: the "
         f"best of {len(found.trials)} schedules on {found.frames} frames of {', '.join(str(clip.path) for clip in clips)}"
     )
     text = best.candidate.text
@@ -104,8 +104,8 @@ def unbeaten(chosen: Trial, trials: Sequence[Trial]) -> Trial:
     better = [
         one
         for one in plain
-        if one.all_frames.agreement.pixel_acc >= best.agreement.pixel_acc
+        if one.all_frames.pixel_acc >= best.pixel_acc
         and one.all_frames.relative_time <= best.relative_time
         and one is not chosen
     ]
-    return max(better, key=lambda one: one.all_frames.agreement.pixel_acc, default=chosen)
+    return max(better, key=lambda one: one.all_frames.pixel_acc, default=chosen)

@@ -37,75 +37,52 @@ class Slot(NamedTuple):
     held_back: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Agreement:
-    """Pixels of each class, int64 [classes]: ``right`` (in both maps), in the ``truth``, and as ``shown``; addable.
+def agreement(truth: Labels, shown: Labels, classes: int) -> Array:
+    """Count the pixels of two label maps of one shape, whose ids are below ``classes``.
 
-    >>> one = agreement(np.uint8([[0, 0, 1]]), np.uint8([[0, 1, 1]]), 2)
-    >>> (one + one).pixel_acc, round(one.mean_iu, 3)
-    (0.6666666666666666, 0.5)
+    Returns int64 [3, classes]: of each class, the pixels in both maps, in ``truth``, and in ``shown``.
+
+    >>> agreement(np.uint8([1, 1]), np.uint8([1, 0]), 3).tolist()
+    [[0, 1, 0], [0, 2, 0], [1, 1, 0]]
     """
-
-    right: Array
-    truth: Array
-    shown: Array
-
-    def __add__(self, other: Agreement) -> Agreement:
-        return Agreement(self.right + other.right, self.truth + other.truth, self.shown + other.shown)
-
-    def __sub__(self, other: Agreement) -> Agreement:
-        return Agreement(self.right - other.right, self.truth - other.truth, self.shown - other.shown)
-
-    @property
-    def pixel_acc(self) -> float:
-        """The share of pixels that agree; NaN without any."""
-        pixels = self.truth.sum()
-        return float(self.right.sum() / pixels) if pixels else math.nan
-
-    @property
-    def mean_iu(self) -> float:
-        """The mean intersection over union of the classes that hold at least 0.1 % of the reference's pixels."""
-        large = (self.truth > 0) & (self.truth >= AGREEMENT_SHARE * self.truth.sum())
-        either = (self.truth + self.shown - self.right)[large]
-        return float((self.right[large] / either).mean()) if large.any() else math.nan
-
-
-def agreement(truth: Labels, shown: Labels, classes: int) -> Agreement:
-    """Compare two label maps of one shape, whose ids are below ``classes``.
-
-    >>> agreement(np.uint8([1, 1]), np.uint8([1, 0]), 3).right.tolist()
-    [0, 1, 0]
-    """
-    counts = (np.bincount(part.ravel(), minlength=classes) for part in (truth[truth == shown], truth, shown))
-    return Agreement(*counts)
-
-
-def no_agreement(classes: int) -> Agreement:
-    """Return the agreement on no pixels, to which others are added.
-
-    >>> no_agreement(2).truth.tolist()
-    [0, 0]
-    """
-    return Agreement(*np.zeros((3, classes), np.int64))
+    return np.array([np.bincount(part.ravel(), minlength=classes) for part in (truth[truth == shown], truth, shown)])
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over frames, addable: ``agreement``; over the ``frames`` that are timed, their ``time`` in multiples of the uncut
-    reference's, and the number of them on which the ``network`` ran."""
+    """Sums over frames, addable: ``pixels``, as of ``agreement``; over the ``frames`` that are timed, their ``time`` in multiples
+    of the uncut reference's, and the number of them on which the ``network`` ran.
 
-    agreement: Agreement
+    >>> one = Sums(agreement(np.uint8([[0, 0, 1]]), np.uint8([[0, 1, 1]]), 2))
+    >>> (one + one).pixel_acc, round(one.mean_iu, 3)
+    (0.6666666666666666, 0.5)
+    """
+
+    pixels: Array
     time: float = 0.0
     frames: int = 0
     network: int = 0
 
     def __add__(self, other: Sums) -> Sums:
         return Sums(
-            self.agreement + other.agreement,
+            self.pixels + other.pixels,
             self.time + other.time,
             self.frames + other.frames,
             self.network + other.network,
         )
+
+    @property
+    def pixel_acc(self) -> float:
+        """The share of pixels that agree; NaN without any."""
+        right, truth, _ = self.pixels
+        return float(right.sum() / truth.sum()) if truth.any() else math.nan
+
+    @property
+    def mean_iu(self) -> float:
+        """The mean intersection over union of the classes that hold at least 0.1 % of the reference's pixels."""
+        right, truth, shown = self.pixels
+        large = (truth > 0) & (truth >= AGREEMENT_SHARE * truth.sum())
+        return float((right[large] / (truth + shown - right)[large]).mean()) if large.any() else math.nan
 
     def at_rates_of(self, every: Sums) -> Sums:
         """Return the same agreement with the times of other frames."""
@@ -125,8 +102,8 @@ class Sums:
         """Return the means as plain values; None without frames."""
         return {
             "relative_time": finite(self.relative_time),
-            "pixel_acc": finite(self.agreement.pixel_acc),
-            "mean_iu": finite(self.agreement.mean_iu),
+            "pixel_acc": finite(self.pixel_acc),
+            "mean_iu": finite(self.mean_iu),
             "network_rate": finite(self.network_rate),
             "frames": self.frames,
         }
@@ -183,11 +160,11 @@ class Scene:
     variant: int
     recording: Recording
     truth: Truth
-    known: dict[tuple[Key, int], Agreement] = field(default_factory=dict)
+    known: dict[tuple[Key, int], Array] = field(default_factory=dict)
 
     def tried(self, candidate: Candidate, costs: Costs) -> Trial:
         """Replay ``candidate`` on all frames."""
-        none = no_agreement(self.truth.classes)
+        none = np.zeros((3, self.truth.classes), np.int64)
         sums: dict[int, Sums] = defaultdict(lambda: Sums(none))
         records = []
         for index, played in enumerate(play(self.recording, schedule_of(self.recording.net, candidate))):
@@ -201,16 +178,17 @@ class Scene:
         return self._trial(candidate, sums)
 
     def _trial(self, candidate: Candidate, sums: dict[int, Sums]) -> Trial:
+        none = Sums(np.zeros((3, self.truth.classes), np.int64))
         held_back = {slot.block for slot in self.truth.slots if slot.held_back}
         blocks = tuple(one for block, one in sums.items() if block not in held_back)
         others = [one for block, one in sums.items() if block in held_back]
-        tuned, left = (reduce(add, found, Sums(no_agreement(self.truth.classes))) for found in (blocks, others))
+        tuned, left = (reduce(add, found, none) for found in (blocks, others))
         if _blind(schedule_of(self.recording.net, candidate)) or not (tuned.frames and left.frames):
             # Blocks are no multiples of periods, so it is chance which half has one more firing.
             tuned, left = (one.at_rates_of(tuned + left) for one in (tuned, left))
         return Trial(self.variant, candidate, tuned, left, blocks)
 
-    def _score(self, index: int, output: Promise) -> Agreement:
+    def _score(self, index: int, output: Promise) -> Array:
         found = self.known.get((output.key, index))
         if found is None:
             found = agreement(
