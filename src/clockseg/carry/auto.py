@@ -23,7 +23,7 @@ class Auto(Written):
 
     The rule follows from measured times of decoding and motion together, and not from a measurement in each run, so that the
     same video always gives the same bytes. Without B-frames, vectors keep more of the accuracy, at 0.85 of flow's processor time
-    at 960x540 and 1.2 of it at 512x288. With B-frames they keep less, at twice the time (docs/motion.md).
+    at 960x540 and 1.2 of it at 512x288. With B-frames they kept less, at twice the time (docs/motion.md).
 
     >>> print(Auto().choice(None), Auto(scale=0.25))
     flow auto(scale=0.25)

@@ -9,7 +9,7 @@ import numpy as np
 
 from clockseg.carry.flow import Flow, grey, optical_flow
 from clockseg.carry.motion import Motion, Sight, grid, sampled
-from clockseg.carry.track import Reference, Track, TrackedMotion, TrackedSight
+from clockseg.carry.track import BACK, Reference, Track, TrackedMotion, TrackedSight
 from clockseg.carry.vectors import Vectors
 from clockseg.clocks.expressions import Written
 from clockseg.errors import UsageError
@@ -18,10 +18,6 @@ from clockseg.types import Array, Size
 
 LEAST_KNOWN = 0.2
 """Share of the picture in blocks with vectors, below which optical flow is used instead."""
-BACK, BACK_REORDERED = 2, 4
-"""Earlier frames that a block may refer to, in streams without and with B-frames."""
-LATER = 2
-"""Later frames that a block may refer to: its vector is then reversed, assuming constant motion."""
 DOUBT = 1
 """Grey levels by which another candidate must be better than the one that is best for the whole picture."""
 NEAR = 5
@@ -32,10 +28,10 @@ NEAR = 5
 class Codec(Written):
     """Motion from the codec's vectors, on the picture at ``scale`` of the working size (above 0, at most 1).
 
-    FFmpeg exports if a block refers to an earlier or to a later frame, but not to which one. So each pixel takes the
-    candidate frame that matches best around it; pixels without a vector take their neighbours', and the motion of the
-    previous frame, continued, is a candidate too. A frame with few vectors or none (an intra frame, or one after a gap) uses
-    optical flow. ``UsageError`` for pictures, and for streams whose decoder exports no vectors.
+    FFmpeg does not export to which earlier frame a block refers. So each pixel takes the candidate frame that matches best
+    around it; pixels without a vector take their neighbours', and the motion of the previous frame, continued, is a candidate
+    too. A frame with few vectors or none (an intra frame, or one after a gap) uses optical flow, and so do all frames of a
+    stream with B-frames. ``UsageError`` for pictures, and for streams whose decoder exports no vectors.
 
     >>> str(Codec(0.25)), str(Codec())
     ('codec(scale=0.25)', 'codec')
@@ -62,17 +58,14 @@ class Codec(Written):
             )
         earlier, later = cast(TrackedSight, before), cast(TrackedSight, now)
         references = self._references(earlier, later, now.vectors)
-        keep = BACK_REORDERED if now.vectors.reordered else BACK
-        own = Track(before=tuple(track.newest for _, track in earlier.last))
-        known = [(earlier.grey, own), *earlier.last][: keep - 1]
-        later.last[:] = [(grey, track.then(references, keep=keep)) for grey, track in known]
-        newest = later.last[0][1]
-        return TrackedMotion(newest.newest, before, now, references=tuple(references), track=newest, keep=keep)
+        track = Track(before=tuple(flow for _, flow in earlier.last)).then(references)
+        later.last[:] = [(earlier.grey, track.newest)]
+        return TrackedMotion(track.newest, before, now, references=tuple(references), track=track)
 
     def _references(self, before: TrackedSight, now: TrackedSight, vectors: Vectors) -> list[Reference]:
         """Return the reference frame and the vector of each pixel of the frame."""
         follows = isinstance(before.vectors, Vectors) and vectors.index == before.vectors.index + 1
-        if not follows or vectors.known < LEAST_KNOWN:
+        if not follows or vectors.reordered or vectors.known < LEAST_KNOWN:
             return [Reference(1, optical_flow(now.grey, before.grey, finest=1))]
         return _most_alike(now.grey, _explanations(before, now, vectors))
 
@@ -81,19 +74,13 @@ def _explanations(before: TrackedSight, now: TrackedSight, vectors: Vectors) -> 
     """Return the candidates: earlier frames in grey, with the motion from each."""
     height, width = now.grey.shape
     greys = [before.grey, *(grey for grey, _ in before.last)]
-    found = []
-    if vectors.cells()[1].any():
-        flow = vectors.flow(width, height)
-        reach = BACK_REORDERED if vectors.reordered else BACK
-        found += [(grey, Reference(back, flow)) for back, grey in enumerate(greys[:reach], start=1)]
-        # Frames from before a fill are not kept.
-        unseen = range(len(found) + 1, min(reach, vectors.index) + 1)
-        found += [(before.grey, Reference(1, flow / back)) for back in unseen]
-    if vectors.reordered and vectors.cells(True)[1].any():
-        flow = -vectors.flow(width, height, later=True)
-        found += [(before.grey, Reference(1, flow / ahead)) for ahead in range(1, LATER + 1)]
+    flow = vectors.flow(width, height)
+    found = [(grey, Reference(back, flow)) for back, grey in enumerate(greys, start=1)]
+    # Frames from before a fill are not kept.
+    unseen = range(len(found) + 1, min(BACK, vectors.index) + 1)
+    found += [(before.grey, Reference(1, flow / back)) for back in unseen]
     # The motion of the previous frame: the best guess where an object is uncovered, or a block was cheapest elsewhere.
-    return found + [(before.grey, Reference(1, track.newest)) for _, track in before.last[:1]]
+    return found + [(before.grey, Reference(1, flow)) for _, flow in before.last]
 
 
 def _most_alike(grey: Array, explanations: list[tuple[Array, Reference]]) -> list[Reference]:

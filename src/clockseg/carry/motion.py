@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,6 @@ class Motion:
     then: Sight
     now: Sight
     _places: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
-    _residual: list[Array] = field(default_factory=list, repr=False)
 
     def after(self, first: Motion) -> Motion:
         """Return the composition of ``first`` and this motion: one field, from the picture where ``first`` began."""
@@ -59,25 +58,17 @@ class Motion:
     def places(self, height: int, width: int) -> Array:
         """Return the position of each cell of a map [height, width] in the earlier map, in cells: float32 [height, width, 2]."""
         if (height, width) not in self._places:
-            self._places[height, width] = self._found(height, width)
+            rows, columns = self.flow.shape[:2]
+            share_x, share_y = self.now.share
+            scale = np.array([width * share_x / columns, height * share_y / rows], np.float32)
+            # The padding moves with the picture's edge.
+            flow = laid(self.flow * scale, self.now.share, height, width)
+            self._places[height, width] = np.add(flow, _places(height, width), out=flow)
         return self._places[height, width]
 
-    def _found(self, height: int, width: int) -> Array:
-        rows, columns = self.flow.shape[:2]
-        share_x, share_y = self.now.share
-        scale = np.array([width * share_x / columns, height * share_y / rows], np.float32)
-        # The padding moves with the picture's edge.
-        flow = laid(self.flow * scale, self.now.share, height, width)
-        return np.asarray(np.add(flow, _places(height, width), out=flow))
-
-    @property
+    @cached_property
     def residual(self) -> Array:
         """Motion-compensated residual: the absolute difference in grey levels after warping, uint8 [h, w]; 255 from outside."""
-        if not self._residual:
-            self._residual.append(self._unlike())
-        return self._residual[0]
-
-    def _unlike(self) -> Array:
         cv2 = opencv()
         rows, columns = self.flow.shape[:2]
         places = grid(self.flow) + self.flow

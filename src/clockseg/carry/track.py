@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from clockseg.carry.motion import Motion, Sight, grid, in_rows, sampled
 from clockseg.libraries import opencv
 from clockseg.types import Array
 
+BACK = 2
+"""Earlier frames that a block may refer to."""
 ROUNDS = 2
 """Fixed point iterations that invert a field; the motion of blocks is almost constant, so a third changes little."""
 
@@ -26,13 +29,13 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """The flow of each of the last frames into one earlier frame, the origin.
+    """The flow of each of the last ``BACK`` frames into one earlier frame, the origin.
 
-    ``fields``: float32 [h, w, 2] each, from the newest frame back to the origin itself, whose is None, or as many as are
-    kept. ``before``: the origin's own fields into the frames before it, the nearest first.
+    ``fields``: float32 [h, w, 2] each, from the newest frame back to the origin itself, whose is None.
+    ``before``: the origin's own fields into the frames before it, the nearest first.
 
     >>> right = np.ones((3, 4, 2), np.float32)
-    >>> two = Track((None,), (right,)).then([Reference(2, 3 * right)], keep=4)  # by 3 into the frame before the origin
+    >>> two = Track((None,), (right,)).then([Reference(2, 3 * right)])  # by 3 into the frame before the origin
     >>> two.newest[0, 0].tolist()
     [2.0, 2.0]
     """
@@ -55,7 +58,7 @@ class Track:
         field = self.fields[back - 1]
         return np.zeros_like(places) if field is None else sampled(field, places)
 
-    def then(self, references: list[Reference], *, keep: int) -> Track:
+    def then(self, references: Sequence[Reference]) -> Track:
         """Return the track with one more frame, which refers to those before it."""
         found: Array | None = None
         for back, flow, where in references:
@@ -68,28 +71,25 @@ class Track:
                 found.reshape(-1, 2)[chosen] = flow.reshape(-1, 2)[chosen] + far
         if found is None:
             return self
-        return Track((found, *self.fields)[:keep], self.before)
+        return Track((found, *self.fields)[:BACK], self.before)
 
 
 @dataclass(frozen=True, eq=False)
 class TrackedMotion(Motion):
     """Motion that is composed along references instead of frame by frame, so that errors don't add up.
 
-    ``references``: of the last frame; ``track``: of the last frames to the first. ``keep``: how many frames of it are kept.
+    ``references``: of the last frame; ``track``: of the last frames to the first.
     """
 
     references: tuple[Reference, ...] = ()
     track: Track | None = None
-    keep: int = 1
 
     def after(self, first: Motion) -> Motion:
         """Return the composition of ``first`` and this motion, along references if both have them."""
         if not isinstance(first, TrackedMotion) or first.track is None:
             return super().after(first)
-        track = first.track.then(list(self.references), keep=self.keep)
-        return TrackedMotion(
-            track.newest, first.then, self.now, references=self.references, track=track, keep=self.keep
-        )
+        track = first.track.then(self.references)
+        return TrackedMotion(track.newest, first.then, self.now, references=self.references, track=track)
 
     def coarse(self) -> Motion:
         """Return the motion alone, at half of the resolution: fields of many frames would fill the memory."""
@@ -104,9 +104,9 @@ class TrackedMotion(Motion):
 
 @dataclass(frozen=True, eq=False)
 class TrackedSight(Sight):
-    """A sight whose ``last`` are the frames before it in grey, the nearest first, and tracks to them, set when its motion is estimated."""
+    """A sight whose ``last`` is the frame before it in grey and the flow into it, set when its motion is estimated; empty before."""
 
-    last: list[tuple[Array, Track]] = field(default_factory=list)
+    last: list[tuple[Array, Array]] = field(default_factory=list)
 
 
 def inverse(flow: Array, places: Array) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class Vectors:
     ``index``: the frame's number in its clip. ``blocks``: ``BLOCK`` [blocks], the centre of each, its sides and its
     vector times a scale; empty for an intra frame. ``size``: (w, h) of the coded picture. ``upright``: (a, b, c, d, e, f), with
     which the pixel (x, y) of the upright picture is (ax + by + c, dx + ey + f) in the coded one. ``reordered``: True if
-    frames of this stream may refer to later ones (B-frames).
+    frames of this stream may refer to later ones (B-frames), whose vectors are not used.
 
     >>> Vectors(3, np.zeros(0, BLOCK), (64, 48)).known
     0.0
@@ -36,26 +37,18 @@ class Vectors:
     size: tuple[int, int]
     upright: tuple[float, ...] = STRAIGHT
     reordered: bool = False
-    _cells: dict[bool, tuple[Array, Array]] = field(default_factory=dict, repr=False)
 
     @property
     def known(self) -> float:
-        """The share of the picture in blocks that refer to earlier frames, or to later ones if that is more, 0..1."""
-        return float(max(self.cells(later)[1].mean() for later in ((False, True) if self.reordered else (False,))))
+        """The share of the picture in blocks that refer to earlier frames, 0..1."""
+        return float(self.cells[1].mean())
 
-    def cells(self, later: bool = False) -> tuple[Array, Array]:
-        """Return the vectors into earlier frames, or into later ones: float32 [h, w, 2] in pixels, on cells of 8 pixels.
-
-        Also bool [h, w], True for cells that have a vector.
-        """
-        if later not in self._cells:
-            self._cells[later] = self._laid(later)
-        return self._cells[later]
-
-    def _laid(self, later: bool) -> tuple[Array, Array]:
+    @cached_property
+    def cells(self) -> tuple[Array, Array]:
+        """The vectors into earlier frames, float32 [h, w, 2] in pixels, on cells of 8 pixels; bool [h, w], True for cells with one."""
         rows, columns = -(-self.size[1] // CELL), -(-self.size[0] // CELL)
         flow, known = np.zeros((rows, columns, 2), np.float32), np.zeros((rows, columns), bool)
-        blocks = self.blocks[self.blocks["source"] > 0 if later else self.blocks["source"] < 0]
+        blocks = self.blocks[self.blocks["source"] < 0]
         wide, high = blocks["w"] > CELL, blocks["h"] > CELL
         left, top = (blocks["dst_x"] - blocks["w"] // 2) // CELL, (blocks["dst_y"] - blocks["h"] // 2) // CELL
         scale = blocks["motion_scale"].astype(np.float32)
@@ -68,7 +61,7 @@ class Vectors:
             known[y[inside], x[inside]] = True
         return flow, known
 
-    def flow(self, width: int, height: int, *, later: bool = False) -> Array:
+    def flow(self, width: int, height: int) -> Array:
         """Return ``cells`` with its holes filled, over the upright picture at this size.
 
         float32 [height, width, 2], in pixels of that size.
@@ -80,7 +73,7 @@ class Vectors:
         matrix = np.array([[a * x, b * y, (a * x + b * y) / 2 + c], [d * x, e * y, (d * x + e * y) / 2 + f]]) / CELL
         matrix[:, 2] -= 0.5
         # Places go from the upright picture to the coded one, vectors back: by the transpose.
-        cells, turn = filled(*self.cells(later)), np.array([[a / x, b / y], [d / x, e / y]], np.float32)
+        cells, turn = filled(*self.cells), np.array([[a / x, b / y], [d / x, e / y]], np.float32)
         cells = cells @ turn
         cv2 = opencv()
         how = {"flags": cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, "borderMode": cv2.BORDER_REPLICATE}
