@@ -44,7 +44,7 @@ def test_every_spec_in_the_help_and_docs_is_read(text) -> None:
 
 def test_a_spec_is_the_same_object_as_in_python() -> None:
     assert parse_schedule("alternating") is alternating
-    assert parse_schedule("either(adaptive(.25), every(3))") == Either((Change(0.25), Every(3)))
+    assert parse_schedule("either(adaptive(.25), every(3))") == Either(Change(0.25), Every(3))
     assert isinstance(parse_schedule("alternating(3)"), Schedule)
 
 

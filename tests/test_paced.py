@@ -104,9 +104,8 @@ def test_firings_of_others_count() -> None:
 
 def test_it_is_written_as_text_and_gates_as_its_clock_does() -> None:
     made = schedule_for(parse_schedule("either(paced(adaptive(0.02, watch=1), 0.5, gain=0.1), at_least_every(8))"), 3)
-    assert made.clocks[1].parts[0] == Paced(Change(0.02, 1), 0.5, 0.1)
+    assert made.clocks[1].parts[0] == Paced(Change(0.02, 1), 0.5, gain=0.1)
     assert parse_schedule('paced(difference(0.1, of="pixels"), 0.5)') == Paced(Difference(0.1, "pixels"), 0.5)
-    assert [clock.rate for clock in parse_schedule("paced(adaptive(0.1, 0.2), 0.5)")(3).clocks[1:]] == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(

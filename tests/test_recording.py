@@ -76,7 +76,6 @@ gates = st.one_of(
     st.tuples(share, st.sampled_from([None, 1, 2]), references, st.booleans()).map(
         lambda t: adaptive(t[0], watch=t[1], reference=t[2], strict=t[3])
     ),
-    st.tuples(share, share).map(lambda t: adaptive(*t)),
     st.tuples(share, st.sampled_from(["labels", "scores", "features", "pixels"]), references).map(
         lambda t: difference(t[0], of=t[1], reference=t[2])
     ),
@@ -98,6 +97,8 @@ named = st.sampled_from(
         fixed_rate((1, 3, 2), nested=False),
         pipelined(2),
         pipelined(3),
+        adaptive(0.1, 0.3),
+        adaptive(0.4, 0.05),
         Schedule((ALWAYS, Change(0.1), Change(0.05, watch=1)), delays=(0, 1, 1)),
         Schedule((Difference(0.05, of="pixels"), Change(0.1), Change(0.02)), nested=False),
         Schedule((Difference(0.1, of="pixels"), Change(0.2, reference="previous"), Change(0.02, watch=1))),

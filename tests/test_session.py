@@ -409,7 +409,7 @@ def test_periods_that_are_not_nested_are_refused_unless_asked_for(bad) -> None:
 
 def test_clocks_inside_clocks_may_be_plain_functions() -> None:
     net = replace(NET, stages=tuple(replace(stage, scores=None) for stage in NET.stages))
-    clock = Either((lambda tick, n=2: tick.t % n == 0, AtLeastEvery(5)))
+    clock = Either(lambda tick, n=2: tick.t % n == 0, AtLeastEvery(5))
     fired = [record.fired[2] for _, record in run(net, "01234", Schedule((ALWAYS, ALWAYS, clock)))]
     assert fired == [True, False, True, False, True]
 

@@ -180,7 +180,7 @@ def test_wrong_arguments() -> None:
         tune([record(NET, maps(3, 0))], adaptive, 50)
     with pytest.raises(UsageError, match="at least one"):
         tried([], adaptive(0.1))
-    for without in (at_least_every(8), alternating(2), adaptive(0.1, 0.2), either(adaptive(0.1), at_least_every(8))):
+    for without in (at_least_every(8), alternating(2), either(adaptive(0.1), at_least_every(8))):
         with pytest.raises(UsageError, match="function of the threshold"):
             tune([record(NET, maps(3, 0))], without, 0.5)
     with pytest.raises(UsageError, match="wasn't recorded"):

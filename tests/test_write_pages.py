@@ -325,7 +325,6 @@ def test_a_carry_is_checked_wherever_a_schedule_is_made() -> None:
 
 def test_nobody_outside_of_clocks_asks_for_a_kind_of_clock() -> None:
     kinds = {name for name in families.__all__ if isinstance(getattr(families, name), type)} - {
-        "PerStage",
         "Decision",
         "Watch",
     }

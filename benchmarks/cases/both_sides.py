@@ -25,7 +25,7 @@ from clockseg import Stage, StagedNetwork, budget, carried, frame_oracle, load, 
 from clockseg.carry.flow import Flow
 from clockseg.carry.interpolate import Interpolate
 from clockseg.clocks.motion_residual import FULL
-from clockseg.clockwork.clock import Plain
+from clockseg.clockwork.clock import Clock, Plain
 from clockseg.datasets import Clip, read_data
 from clockseg.execution.recording import Recording, needs
 from clockseg.showing.played import play
@@ -152,9 +152,10 @@ def _agreeing(recording: Recording, carry: Interpolate, costs: Array, rate: floa
             keys = _placed(costs, tried, ahead, longest=round(2 / rate))
             low, high = (low, tried) if len(keys) > len(choices["evenly"]) else (tried, high)
         choices[name] = keys
-    clocks = {name: Plain(lambda tick, keys=frozenset(keys): tick.t in keys, 0) for name, keys in choices.items()}
+    clocks: dict[str, Clock] = {"budget": budget(network_rate=rate)}
+    clocks |= {name: Plain(lambda tick, keys=frozenset(keys): tick.t in keys, 0) for name, keys in choices.items()}
     found = {}
-    for name, clock in {"budget": budget(network_rate=rate), **clocks}.items():
+    for name, clock in clocks.items():
         right, fired = list[float](), 0
         for index, played in enumerate(play(recording, carried(clock, carry))):
             blank = np.broadcast_to(np.uint8(0), recording.frames[index].shape)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from clockseg.clocks.change import Difference
-from clockseg.clocks.combine import part_of, per_stage
+from clockseg.clocks.combine import part_of
 from clockseg.clocks.expressions import Written
 from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
@@ -62,13 +62,14 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class Budget(Written):
-    """Fires on the share ``network_rate`` of frames, where its signal is largest, or as often as ``fps`` allows.
+    """A clock that fires on the share ``network_rate`` of frames, where its signal is largest, or as often as ``fps`` allows.
 
     The share is that of the stages that the clock decides for: of the whole network, unless ``signal`` declares others.
 
-    ``signal``: a clock whose signal is large where a firing helps (its threshold is ignored). None: the motion-compensated
-    residual if the carry estimates motion, else the difference of the pictures. ``cap``: as ``AtLeastEvery``, the largest
-    age of a held value in frames. A scene cut (``clockseg.clocks.scene_cut``) refills at once.
+    ``signal``: a clock whose signal is large where a firing helps (its threshold is ignored), or a function from thresholds to
+    clocks, such as ``motion_residual`` or ``adaptive``. None: the motion-compensated residual if the carry estimates motion,
+    else the difference of the pictures. ``cap``: the largest number of frames between firings, as ``AtLeastEvery``. A scene
+    cut (``clockseg.clocks.scene_cut``) refills at once.
 
     The rule: every frame saves ``rate`` of a firing, every firing spends one. The threshold is the quantile of the last
     ``MEMORY`` positive signals that the share ``rate`` of them exceeds, and the share is higher while firings are saved and
@@ -81,17 +82,20 @@ class Budget(Written):
     without a firing. These are the network's, with clocks and motion; leave room for decoding and drawing. It depends on
     measured time, so it can't be replayed.
 
-    >>> Budget(0.25, cap=3)
+    >>> budget(network_rate=0.25, cap=12).cap
+    12
+    >>> budget(network_rate=0.25, cap=3)
     Traceback (most recent call last):
         ...
     clockseg.errors.UsageError: budget(network_rate=0.25, cap=3): the cap alone makes one frame in 3 fire; give a cap of more
     than 4, or none.
     """
 
+    signal: Clock | None = None
+    _: KW_ONLY
     network_rate: float | None = None
     fps: float | None = None
     cap: int | None = None
-    signal: Clock | None = None
     written = "budget"
 
     def __post_init__(self) -> None:
@@ -104,9 +108,13 @@ class Budget(Written):
         if self.fps is not None and not 0 < number(self.fps, "budget's fps") < math.inf:
             raise UsageError(f"budget(fps={self.fps!r}); give frames per second, above 0, such as 30.")
         if self.signal is not None:
-            object.__setattr__(self, "signal", part_of("budget", self.signal))
-        if self.signal is not None and facts(self.signal).below:
-            raise UsageError('budget fires where its signal is large; give confidence(.., sense="above") or another.')
+            given: Any = self.signal
+            signal = part_of("budget", given(0.0) if callable(given) and not is_clock(given) else given)
+            object.__setattr__(self, "signal", signal)
+            if facts(signal).below:
+                raise UsageError(
+                    'budget fires where its signal is large; give confidence(.., sense="above") or another.'
+                )
         if self.cap is not None:
             whole_number(self.cap, "budget's cap")
             if self.network_rate is not None and self.cap * self.network_rate < 1:
@@ -187,20 +195,4 @@ class Budget(Written):
         return frozenset({PICTURE}) if self.signal is None else frozenset()
 
 
-@per_stage
-def budget(
-    signal: Any = None, *, network_rate: float | None = None, fps: float | None = None, cap: int | None = None
-) -> Budget:
-    """Return a clock that fires on a given share of frames, or keeps a given FPS (``Budget``), and refills at scene cuts.
-
-    ``signal``: a clock whose signal says where a firing helps, or a function from thresholds to clocks, such as
-    ``motion_residual`` or ``adaptive``; it also declares which stages are gated. By default the whole network is gated by the
-    motion-compensated residual or, under a carry without motion, by the difference of pictures. ``cap``: the largest number
-    of frames between firings.
-
-    >>> budget(network_rate=0.25, cap=12).cap
-    12
-    """
-    if callable(signal) and not is_clock(signal):
-        signal = signal(0.0)
-    return Budget(network_rate, fps, cap, signal)
+budget = Budget

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
-from clockseg.clocks.combine import PerStage
 from clockseg.clocks.maps import change, labels, relative_difference
 from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, name_of
 from clockseg.clockwork.facts import class_ids, facts
+from clockseg.clockwork.schedule import ByStages, Schedule, gated
 from clockseg.errors import UsageError, number, whole_number
 
 Reference = Literal["fired", "previous"]
@@ -139,7 +139,7 @@ def adaptive(
     reference: Reference = "fired",
     strict: bool = False,
     classes: tuple[str | int, ...] = (),
-) -> Change | PerStage:
+) -> Change | ByStages:
     """Return the paper's adaptive clock (section 4.3): it fires when the watched labels changed by at least the threshold, 0..1.
 
     One threshold gates every stage after the watched one (``watch``: a stage's number; by default the last but one).
@@ -154,7 +154,11 @@ def adaptive(
     if len(thresholds) > 1 and watch is not None:
         raise UsageError("adaptive with several thresholds watches the stage before each; leave watch out.")
     clocks = tuple(Change(threshold, watch, reference, strict, classes) for threshold in thresholds)
-    return clocks[0] if len(clocks) == 1 else PerStage(clocks)
+
+    def one_per_stage(stages: int) -> Schedule:
+        return gated(clocks, stages)
+
+    return clocks[0] if len(clocks) == 1 else one_per_stage
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from clockseg.clocks.change import Change
-from clockseg.clocks.combine import part_of, per_stage
+from clockseg.clocks.combine import part_of
 from clockseg.clockwork.clock import Clock, Decision, Tick, ask, name_of
 from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number
@@ -27,7 +27,9 @@ class Paced:
     long the video. It stays above 0, so nothing fires where nothing changes. Firings caused by another clock (``Either``)
     count. ``gain``: 0 fixes the threshold; with a large one the rate holds over every few frames.
 
-    >>> Paced(Change(0.1), 50)
+    >>> paced(Change(0.02), 0.5).rate
+    0.5
+    >>> paced(Change(0.1), 50)
     Traceback (most recent call last):
         ...
     clockseg.errors.UsageError: paced at the rate 50; give a share of frames between 0 and 1, such as 0.5.
@@ -35,7 +37,7 @@ class Paced:
 
     clock: Clock
     rate: float
-    gain: float = 0.2
+    gain: float = field(default=0.2, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clock", part_of("paced", self.clock))
@@ -71,11 +73,4 @@ class Paced:
         return float(self.clock.threshold)  # type: ignore[attr-defined]  # only a clock with a threshold is taken
 
 
-@per_stage
-def paced(clock: Any, rate: float, *, gain: float = 0.2) -> Paced:
-    """Return a clock such as ``adaptive`` or ``difference`` with a threshold that adapts: it fires on the share ``rate`` of frames.
-
-    >>> paced(Change(0.02), 0.5).rate
-    0.5
-    """
-    return Paced(clock, rate, gain)
+paced = Paced

@@ -11,7 +11,6 @@ from operator import add
 from typing import NamedTuple, TypeAlias
 
 from clockseg.clocks.change import NEVER, with_threshold
-from clockseg.clocks.combine import PerStage
 from clockseg.clocks.maps import change
 from clockseg.clockwork.clock import as_clock, is_clock
 from clockseg.clockwork.schedule import Schedule, ScheduleLike
@@ -140,7 +139,7 @@ def tune(
     """
     if not 0 <= fire_rate <= 1:
         raise UsageError(f"a fire rate of {fire_rate!r}; give a share of frames from 0 to 1, such as 0.5.")
-    if isinstance(schedule, Schedule | PerStage):
+    if isinstance(schedule, Schedule):
         raise UsageError("a schedule has its threshold already; give a function of the threshold, such as adaptive.")
     by_threshold = partial(with_threshold, as_clock(schedule)) if is_clock(schedule) else schedule
     if not any(len(recording) > 1 for recording in recordings):
