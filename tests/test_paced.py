@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg import UsageError, adaptive, at_least_every, confidence, either, parse_schedule, run
-from clockseg.clocks import Change, Difference, Paced, Tick, View, Watch, paced
+from clockseg.clocks import Change, Paced, Tick, View, Watch, paced
 from clockseg.clocks.paced import SPAN
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import schedule_for
@@ -105,7 +105,7 @@ def test_firings_of_others_count() -> None:
 def test_it_is_written_as_text_and_gates_as_its_clock_does() -> None:
     made = schedule_for(parse_schedule("either(paced(adaptive(0.02, watch=1), 0.5, gain=0.1), at_least_every(8))"), 3)
     assert made.clocks[1].parts[0] == Paced(Change(0.02, 1), 0.5, gain=0.1)
-    assert parse_schedule('paced(difference(0.1, of="pixels"), 0.5)') == Paced(Difference(0.1, "pixels"), 0.5)
+    assert parse_schedule('paced(difference(0.1, of="pixels"), 0.5)') == Paced(Change(0.1, of="pixels"), 0.5)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from clockseg import (
     skip_frame,
 )
 from clockseg.carry import Identity
-from clockseg.clocks import ALWAYS, PICTURE, Change, Difference, Watch, budget, paced
+from clockseg.clocks import ALWAYS, PICTURE, Change, Watch, budget, paced
 from clockseg.execution import recording as module
 from clockseg.execution.recording import label_map, needs, record, replay
 from toy_networks import toy
@@ -100,8 +100,8 @@ named = st.sampled_from(
         adaptive(0.1, 0.3),
         adaptive(0.4, 0.05),
         Schedule((ALWAYS, Change(0.1), Change(0.05, watch=1)), delays=(0, 1, 1)),
-        Schedule((Difference(0.05, of="pixels"), Change(0.1), Change(0.02)), nested=False),
-        Schedule((Difference(0.1, of="pixels"), Change(0.2, reference="previous"), Change(0.02, watch=1))),
+        Schedule((Change(0.05, of="pixels"), Change(0.1), Change(0.02)), nested=False),
+        Schedule((Change(0.1, of="pixels"), Change(0.2, reference="previous"), Change(0.02, watch=1))),
     ]
 )
 

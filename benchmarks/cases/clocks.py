@@ -51,8 +51,8 @@ def _in_turn() -> list[Any]:
 
 
 def _taped(net: StagedNetwork, frames: Iterable[Any]) -> Recording:
-    schedules = [carried(adaptive(0.1), WARP), carried(budget(network_rate=0.5), WARP), difference(0.1, of="pixels")]
-    recording = Recording(net, needs(net, schedules, outputs=True))
+    moved = [carried(adaptive(0.1), WARP), carried(budget(network_rate=0.5), WARP)]
+    recording = Recording(net, needs(net, [*moved, difference(0.1, of="pixels")], outputs=True))
     for image in frames:
         recording.add(image)
     say(f"{len(recording)} frames taped")

@@ -1,7 +1,7 @@
 """Clocks: ``clock(tick, state) -> (decision, state)``, a plain function of the tick also works."""
 
 from clockseg.clocks.budget import Budget, budget
-from clockseg.clocks.change import Change, Difference, adaptive, difference, with_threshold
+from clockseg.clocks.change import Change, adaptive, difference, with_threshold
 from clockseg.clocks.combine import (
     AtLeastEvery,
     Both,
@@ -30,7 +30,6 @@ __all__ = [
     "Clock",
     "Confidence",
     "Decision",
-    "Difference",
     "Either",
     "Every",
     "Facts",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from clockseg.clocks.change import Difference
+from clockseg.clocks.change import Change
 from clockseg.clocks.combine import part_of
 from clockseg.clocks.expressions import Written
 from clockseg.clocks.motion_residual import MotionResidual
@@ -27,7 +27,24 @@ PULL = 24.0
 """Frames over which savings are spent and debts are repaid, by a lower or a higher threshold."""
 WEIGHT = 0.1
 """The weight of a new frame in the running mean of seconds."""
-MOTION, PICTURES = MotionResidual(0.0), Difference(0.0, "pixels")
+
+
+@dataclass(frozen=True)
+class Movement:
+    """The signal of a budget by default: the motion-compensated residual if the carry estimates motion, else the change of pixels."""
+
+    gates_after: ClassVar[int] = 0
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Decide as the clock that applies does."""
+        return (PIXELS if tick.travel is None else RESIDUAL)(tick, state)
+
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return the picture."""
+        return frozenset({PICTURE})
+
+
+RESIDUAL, PIXELS, MOVEMENT = MotionResidual(0.0), Change(0.0, of="pixels"), Movement()
 
 
 class _Spent(NamedTuple):
@@ -67,9 +84,8 @@ class Budget(Written):
     The share is that of the stages that the clock decides for: of the whole network, unless ``signal`` declares others.
 
     ``signal``: a clock whose signal is large where a firing helps (its threshold is ignored), or a function from thresholds to
-    clocks, such as ``motion_residual`` or ``adaptive``. None: the motion-compensated residual if the carry estimates motion,
-    else the difference of the pictures. ``cap``: the largest number of frames between firings, as ``AtLeastEvery``. A scene
-    cut (``clockseg.clocks.scene_cut``) refills at once.
+    clocks, such as ``motion_residual`` or ``adaptive``; by default ``Movement``, of the whole network. ``cap``: the largest
+    number of frames between firings, as ``AtLeastEvery``. A scene cut (``clockseg.clocks.scene_cut``) refills at once.
 
     The rule: every frame saves ``rate`` of a firing, every firing spends one. The threshold is the quantile of the last
     ``MEMORY`` positive signals that the share ``rate`` of them exceeds, and the share is higher while firings are saved and
@@ -91,7 +107,7 @@ class Budget(Written):
     than 4, or none.
     """
 
-    signal: Clock | None = None
+    signal: Clock = MOVEMENT
     _: KW_ONLY
     network_rate: float | None = None
     fps: float | None = None
@@ -107,14 +123,11 @@ class Budget(Written):
             )
         if self.fps is not None and not 0 < number(self.fps, "budget's fps") < math.inf:
             raise UsageError(f"budget(fps={self.fps!r}); give frames per second, above 0, such as 30.")
-        if self.signal is not None:
-            given: Any = self.signal
-            signal = part_of("budget", given(0.0) if callable(given) and not is_clock(given) else given)
-            object.__setattr__(self, "signal", signal)
-            if facts(signal).below:
-                raise UsageError(
-                    'budget fires where its signal is large; give confidence(.., sense="above") or another.'
-                )
+        given: Any = self.signal
+        signal = given(0.0) if callable(given) and not is_clock(given) else given
+        object.__setattr__(self, "signal", part_of("budget", signal))
+        if facts(self.signal).below:
+            raise UsageError('budget fires where its signal is large; give confidence(.., sense="above") or another.')
         if self.cap is not None:
             whole_number(self.cap, "budget's cap")
             if self.network_rate is not None and self.cap * self.network_rate < 1:
@@ -133,8 +146,13 @@ class Budget(Written):
             rate = spent.rate(1 / self.fps)
         saved = past.saved - (past.frames > 0 and fired) + rate
         cut, usual = self._cut(tick, past.usual)
-        answer, inner = self._asked(tick, past.inner)
-        signal = 0.0 if answer.signal is None else answer.signal
+        answer, inner = ask(self.signal, tick, past.inner)
+        signal = answer.signal
+        if signal is None:
+            raise UsageError(
+                f"the clock {name_of(self.signal)} of stage {tick.stage} gave no signal at frame {tick.t}, and a budget fires "
+                "where the signal is largest. Return a Decision with a signal: Decision(fire, signal)."
+            )
         frames = past.frames + 1
         slack = min(MOST, max(LEAST, SLACK * frames))
         fires = self._fires(past.signals, signal, rate, saved, slack)
@@ -155,17 +173,6 @@ class Budget(Written):
             return True
         return bool(signal > np.quantile(signals, 1 - share)) if signals else saved >= 1
 
-    def _asked(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        if self.signal is not None:
-            answer, state = ask(self.signal, tick, state)
-            if answer.signal is None:
-                raise UsageError(
-                    f"the clock {name_of(self.signal)} of stage {tick.stage} gave no signal at frame {tick.t}, and a budget fires "
-                    "where the signal is largest. Return a Decision with a signal: Decision(fire, signal)."
-                )
-            return answer, state
-        return (PICTURES if tick.travel is None else MOTION)(tick, state)
-
     def _cut(self, tick: Tick, usual: float) -> tuple[bool, float]:
         if tick.motion is not None:
             return scene_cut(tick.motion, None, None, usual)
@@ -176,12 +183,7 @@ class Budget(Written):
 
     @property
     def parts(self) -> tuple[Clock, ...]:
-        return () if self.signal is None else (self.signal,)
-
-    @property
-    def gates_after(self) -> int | None:
-        """0, the whole network; with a signal given None, since the signal declares it."""
-        return 0 if self.signal is None else None
+        return (self.signal,)
 
     @property
     def not_replayable(self) -> str:
@@ -189,10 +191,6 @@ class Budget(Written):
         if self.fps is None:
             return ""
         return "it goes by the seconds that frames take while they run. Give a rate, such as budget(network_rate=0.25)."
-
-    def watches(self, stage: int) -> frozenset[Watch]:
-        """Return the picture where no signal is given."""
-        return frozenset({PICTURE}) if self.signal is None else frozenset()
 
 
 budget = Budget

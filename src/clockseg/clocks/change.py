@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 from clockseg.clocks.maps import change, labels, relative_difference
 from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, name_of
@@ -12,7 +12,7 @@ from clockseg.clockwork.schedule import ByStages, Schedule, gated
 from clockseg.errors import UsageError, number, whole_number
 
 Reference = Literal["fired", "previous"]
-Of = Literal["scores", "features", "pixels"]
+Of = Literal["labels", "scores", "features", "pixels"]
 NEVER = 3.0
 """The largest threshold: shares end at 1 and relative differences at 2, so no signal reaches it."""
 
@@ -34,9 +34,9 @@ def with_threshold(clock: Clock, threshold: float) -> Clock:
 
 
 class Watching:
-    """A clock that watches a map of the stage ``watch``, or of the one before its own: "scores", "features" or the "pixels".
+    """A clock that watches a map of the stage ``watch``, or of the one before its own, or the picture.
 
-    ``threshold``: 0 (fires always) to ``NEVER``; no share is above 1. ``reference``: the frame to compare with.
+    ``threshold``: 0 (fires always) to ``NEVER``; no share is above 1. ``of``: "labels" and "scores" are of the score map.
 
     >>> Change(15)
     Traceback (most recent call last):
@@ -47,7 +47,6 @@ class Watching:
     threshold: float
     watch: int | None
     of: Of = "scores"
-    reference: Reference = "fired"
 
     def __post_init__(self) -> None:
         if not 0 <= number(self.threshold, "the threshold") <= NEVER:
@@ -56,12 +55,6 @@ class Watching:
             )
         if self.watch is not None:
             whole_number(self.watch, "watch (a stage's number)")
-        if self.reference not in get_args(Reference):
-            raise UsageError(
-                f'reference={self.reference!r}; give "fired" (the last firing) or "previous" (the frame before).'
-            )
-        if self.of not in get_args(Of):
-            raise UsageError(f'of={self.of!r}; give "labels", "scores", "features" or "pixels".')
 
     @property
     def gates_after(self) -> int | None:
@@ -78,33 +71,31 @@ class Watching:
                 "a clock on labels, scores, features or confidence watches a stage before its own, which stage 1 does "
                 'not have; decide for a later stage, or watch the picture with difference(threshold, of="pixels").'
             )
-        return Watch(self.of, watch)
+        return Watch("features" if self.of == "features" else "scores", watch)
 
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return that one map."""
         return frozenset({self.watched(stage)})
 
 
-def _listed(classes: Any) -> tuple[str | int, ...]:
-    """Return one class or several as a tuple."""
-    found = (classes,) if isinstance(classes, str | int) else tuple(classes)
-    for one in found:
-        if isinstance(one, bool) or not isinstance(one, str | int) or (isinstance(one, int) and one < 0):
-            raise UsageError(f'classes={classes!r}; give names or ids of classes, such as ("pedestrian", 10).')
-    return found
-
-
 @dataclass(frozen=True)
 class Change(Watching):
-    """Fires when the labels of the watched score map changed: the signal is the share of cells with another argmax, 0..1.
+    """A clock that fires when the watched map changed by at least ``threshold`` since the last firing.
+
+    ``of``: "labels", as the paper's adaptive clock: the share of cells with another argmax, 0..1. "scores" or "features", for
+    networks without class scores at intermediate stages, or "pixels" of the picture, which gate the whole network: the
+    relative difference sum |a - b| / half of sum (|a| + |b|), 0..2. ``watch``: the number of the stage whose map it watches;
+    None: the stage before.
 
     As in the paper's code, the map is compared with that of the last firing (so that slow drift adds up), uncropped, and a
     signal ``>=`` the threshold fires. The paper's text instead: ``reference="previous"``, ``strict=True``.
-    ``watch``: the number of the stage whose score map it watches; None: of the stage before.
 
-    ``classes``: names or ids. Only changes from or to these count, as a share of the cells that show one of them in either
-    map (``clockseg.clocks.maps.change``), so that the threshold means the same for small and large objects. Names are
+    ``classes``: names or ids. Only changes of labels from or to these count, as a share of the cells that show one of them in
+    either map (``clockseg.clocks.maps.change``), so that the threshold means the same for small and large objects. Names are
     those of the network's sidecar.
+
+    >>> difference(0.1, of="pixels").gates_after
+    0
     """
 
     threshold: float
@@ -112,25 +103,52 @@ class Change(Watching):
     reference: Reference = "fired"
     strict: bool = False
     classes: tuple[str | int, ...] = ()
-    labels_suffice: ClassVar[bool] = True
+    of: Of = "labels"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "classes", _listed(self.classes))
+        if self.reference not in get_args(Reference):
+            raise UsageError(
+                f'reference={self.reference!r}; give "fired" (the last firing) or "previous" (the frame before).'
+            )
+        if self.of not in get_args(Of):
+            raise UsageError(f'of={self.of!r}; give "labels", "scores", "features" or "pixels".')
+        if self.classes and self.of != "labels":
+            raise UsageError(f'difference(of={self.of!r}) knows no classes; leave them out, or give of="labels".')
+        if self.of == "pixels" and self.watch is not None:
+            raise UsageError('difference(of="pixels") watches the picture; leave watch out.')
+        object.__setattr__(self, "classes", self._listed())
+
+    def _listed(self) -> tuple[str | int, ...]:
+        """Return one class or several as a tuple."""
+        given: Any = self.classes
+        found = (given,) if isinstance(given, str | int) else tuple(given)
+        for one in found:
+            if isinstance(one, bool) or not isinstance(one, str | int) or (isinstance(one, int) and one < 0):
+                raise UsageError(f'classes={given!r}; give names or ids of classes, such as ("pedestrian", 10).')
+        return found
+
+    @property
+    def labels_suffice(self) -> bool:
+        """True if it reads only the argmax of score maps."""
+        return self.of == "labels"
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Decide by the change, 0..1; ``state`` keeps label maps, so that the argmax of each map is computed once."""
-        if self.watch is not None:
-            tick = tick.at(Watch("scores", self.watch))
-        past = tick.reference if self.reference == "fired" else tick.previous
-        seen = {id(map_): found for map_, found in state or ()}
-        old = seen.get(id(past))
-        now = labels(tick.watched)
-        old = labels(past) if old is None else old
-        wanted = class_ids(self.classes, tick.classes) if self.classes else ()
-        signal = change(now, old, wanted)
-        fire = signal > self.threshold if self.strict else signal >= self.threshold
-        return Decision(fire, signal), ((tick.watched, now), (past, old))
+        """Decide by the change; ``state`` keeps label maps, so that the argmax of each map is computed once."""
+        tick = tick if self.of == "labels" and self.watch is None else tick.at(self.watched(tick.stage))
+        now, past = tick.watched, tick.reference if self.reference == "fired" else tick.previous
+        if self.of == "labels":
+            seen = {id(map_): found for map_, found in state or ()}
+            old = seen.get(id(past))
+            shown, old = labels(now), labels(past) if old is None else old
+            signal = change(shown, old, class_ids(self.classes, tick.classes) if self.classes else ())
+            state = (now, shown), (past, old)
+        else:
+            signal = relative_difference(now, past)
+        return Decision(signal > self.threshold if self.strict else signal >= self.threshold, signal), state
+
+
+difference = Change
 
 
 def adaptive(
@@ -159,45 +177,3 @@ def adaptive(
         return gated(clocks, stages)
 
     return clocks[0] if len(clocks) == 1 else one_per_stage
-
-
-@dataclass(frozen=True)
-class Difference(Watching):
-    """Fires at a relative difference of the watched map, sum |a - b| / half of sum (|a| + |b|), 0..2, of at least ``threshold``.
-
-    ``of``: "scores" or "features" of stage ``watch`` (None: the stage before), or "pixels" (of the picture). Networks
-    without class scores at intermediate stages are clocked by "features".
-    """
-
-    threshold: float
-    of: Of = "scores"
-    watch: int | None = None
-    reference: Reference = "fired"
-
-    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        tick = tick.at(self.watched(tick.stage))
-        past = tick.reference if self.reference == "fired" else tick.previous
-        signal = relative_difference(tick.watched, past)
-        return Decision(signal >= self.threshold, signal), None
-
-
-def difference(
-    threshold: float,
-    *,
-    of: Literal["labels", "scores", "features", "pixels"] = "labels",
-    watch: int | None = None,
-    reference: Reference = "fired",
-    classes: tuple[str | int, ...] = (),
-) -> Change | Difference:
-    """Return a clock on the change of labels (as ``adaptive``), scores, features, or pixels, which gate the whole network.
-
-    >>> difference(0.1, of="pixels").gates_after
-    0
-    """
-    if of == "labels":
-        return adaptive(threshold, watch=watch, reference=reference, classes=classes)  # type: ignore[return-value]
-    if classes:
-        raise UsageError(f'difference(of={of!r}) knows no classes; leave them out, or give of="labels".')
-    if of == "pixels" and watch is not None:
-        raise UsageError('difference(of="pixels") watches the picture; leave watch out.')
-    return Difference(threshold, of, watch, reference)

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from clockseg.clocks.change import Change
 from clockseg.clocks.combine import part_of
 from clockseg.clockwork.clock import Clock, Decision, Tick, ask, name_of
 from clockseg.clockwork.facts import facts
@@ -27,9 +26,10 @@ class Paced:
     long the video. It stays above 0, so nothing fires where nothing changes. Firings caused by another clock (``Either``)
     count. ``gain``: 0 fixes the threshold; with a large one the rate holds over every few frames.
 
-    >>> paced(Change(0.02), 0.5).rate
+    >>> from clockseg.clocks import adaptive
+    >>> paced(adaptive(0.02), 0.5).rate
     0.5
-    >>> paced(Change(0.1), 50)
+    >>> paced(adaptive(0.1), 50)
     Traceback (most recent call last):
         ...
     clockseg.errors.UsageError: paced at the rate 50; give a share of frames between 0 and 1, such as 0.5.
@@ -59,7 +59,7 @@ class Paced:
         moved = min(max(moved + self.gain * behind, -math.log(SPAN)), math.log(SPAN))
         decision, inner = ask(self.clock, tick, inner)
         signal = math.nan if decision.signal is None else decision.signal / math.exp(moved)
-        strict = isinstance(self.clock, Change) and self.clock.strict
+        strict = getattr(self.clock, "strict", False)
         fire = signal > self.threshold if strict else signal >= self.threshold
         return Decision(fire, signal), (moved, tick.t - 1, tick.fires, inner)
 

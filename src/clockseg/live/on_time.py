@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from clockseg.clocks.budget import Budget
+from clockseg.clocks.budget import MOVEMENT, Budget
 from clockseg.clockwork.clock import Clock, Decision, Tick
 
 WEIGHT = 0.2
@@ -48,7 +48,7 @@ class OnTime:
     """
 
     room: Callable[[], Room]
-    signal: Clock | None = None
+    signal: Clock = MOVEMENT
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """The signal is the budget's."""
