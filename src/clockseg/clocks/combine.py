@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from clockseg.clockwork.clock import Clock, Decision, Every, Tick, Watch, as_clock, ask
@@ -24,6 +24,8 @@ class _Combined:
     """Asks all of its clocks on every frame; its signal is the first that one of them gives."""
 
     parts: tuple[Clock, ...]
+    _compared: Facts = field(repr=False, compare=False)
+    """The facts of the first clock that has a threshold."""
 
     def __init__(self, *clocks: Any) -> None:
         name = type(self).__name__.lower()
@@ -32,6 +34,8 @@ class _Combined:
                 f"{name} of no clocks; give at least one, such as {name}(adaptive(0.25), at_least_every(8))."
             )
         object.__setattr__(self, "parts", tuple(part_of(name, clock) for clock in clocks))
+        compared = next((one for one in map(facts, self.parts) if one.threshold is not None), Facts())
+        object.__setattr__(self, "_compared", compared)
         declared_gate(self)
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
@@ -54,10 +58,6 @@ class _Combined:
     def below(self) -> bool:
         """True if that clock fires where its signal is below the threshold."""
         return self._compared.below
-
-    @property
-    def _compared(self) -> Facts:
-        return next((one for one in map(facts, self.parts) if one.threshold is not None), Facts())
 
 
 class Either(_Combined):

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from clockseg.errors import UsageError, nearest, place_outside
 
@@ -63,16 +63,17 @@ def object_named(text: str, known: Mapping[str, Any], *, what: str = "schedule",
         raise UsageError(
             f"{what} {text!r} names code, and what a file names is not imported; give it on the command line."
         )
+    names = f"Known: {', '.join(sorted(known))}."
     if not text or len(text) > LONGEST:
-        raise UsageError(f"{what} {text[:40]!r}: give a name or a call of 1 to {LONGEST} characters. {_known(known)}")
+        raise UsageError(f"{what} {text[:40]!r}: give a name or a call of 1 to {LONGEST} characters. {names}")
     try:
-        return _value(parsed(text), text, known, what)
+        return _Reader(text, known, what).value(parsed(text))
+    except UsageError:
+        raise
     except (SyntaxError, ValueError, RecursionError) as error:
-        if isinstance(error, UsageError):
-            raise
         raise UsageError(
             f"{what} {text!r} can't be read ({getattr(error, 'msg', None) or type(error).__name__}); "
-            f"give a name or a call, such as adaptive(0.25). {_known(known)}"
+            f"give a name or a call, such as adaptive(0.25). {names}"
         ) from None
 
 
@@ -121,53 +122,54 @@ def names_code(text: str) -> bool:
     return _MARK in _marked(text)
 
 
-def _known(known: Mapping[str, Any]) -> str:
-    return f"Known: {', '.join(sorted(known))}."
+class _Reader(NamedTuple):
+    """Turns the syntax tree of ``text`` into the object that it names."""
 
+    text: str
+    known: Mapping[str, Any]
+    what: str
 
-def _value(node: ast.expr, text: str, known: Mapping[str, Any], what: str) -> Any:
-    if isinstance(node, ast.Name | ast.Attribute) and _MARK in (name := ast.unparse(node)):
-        return _imported(_unmarked(name), what)
-    if isinstance(node, ast.Name):
-        if node.id not in known:
-            there = (
-                f"there is no {what} {node.id!r}" if node.id == text else f"{what} {text!r}: there is no {node.id!r}"
-            )
-            raise UsageError(f"{there}. {nearest(node.id, known)}")
-        return known[node.id]
-    if isinstance(node, ast.Call):
-        return _call(node, text, known, what)
-    if isinstance(node, (ast.Tuple, ast.List)):
-        return tuple(_value(element, text, known, what) for element in node.elts)
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        raise UsageError(
-            f"{what} {text!r}: {ast.unparse(node)!r} is neither a number, a text in quotes, a tuple nor a known name."
-        ) from None
+    def value(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Name | ast.Attribute) and _MARK in (name := ast.unparse(node)):
+            return _imported(_unmarked(name), self.what)
+        if isinstance(node, ast.Name):
+            if node.id not in self.known:
+                if node.id == self.text:
+                    raise UsageError(f"there is no {self.what} {node.id!r}. {nearest(node.id, self.known)}")
+                raise self.error(f"there is no {node.id!r}. {nearest(node.id, self.known)}")
+            return self.known[node.id]
+        if isinstance(node, ast.Call):
+            return self.call(node)
+        if isinstance(node, ast.Tuple | ast.List):
+            return tuple(map(self.value, node.elts))
+        try:
+            return ast.literal_eval(node)
+        except ValueError:
+            found = ast.unparse(node)
+            raise self.error(f"{found!r} is neither a number, a text in quotes, a tuple nor a known name.") from None
 
+    def call(self, node: ast.Call) -> Any:
+        named = isinstance(node.func, ast.Name) or _MARK in ast.unparse(node.func)
+        if not named or any(isinstance(one, ast.Starred) for one in node.args):
+            raise self.error("only calls of known names are read.")
+        options = {one.arg: self.value(one.value) for one in node.keywords if one.arg is not None}
+        if len(options) != len(node.keywords):
+            raise self.error("an argument is given twice or with **; give arguments by name, each once.")
+        function, args = self.value(node.func), [self.value(one) for one in node.args]
+        try:
+            if inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") == "tick":
+                # A function of the tick: bind the arguments after the tick.
+                names = list(inspect.signature(function).parameters)[1:]
+                return partial(function, **dict(zip(names, args, strict=False)), **options)
+            return function(*args, **options)
+        except TypeError as error:
+            # Python names the function itself, such as Change.__init__(); the text has its public name.
+            why = re.sub(r"^[\w.]+(?=\(\))", _unmarked(ast.unparse(node.func)), str(error))
+            hint = " A list of values is one argument: ((1, 2, 4))." if " takes " in why else ""
+            raise self.error(f"{why}.{hint}") from None
 
-def _call(node: ast.Call, text: str, known: Mapping[str, Any], what: str) -> Any:
-    callee = isinstance(node.func, ast.Name) or _MARK in ast.unparse(node.func)
-    if not callee or any(isinstance(a, ast.Starred) for a in node.args):
-        raise UsageError(f"{what} {text!r}: only calls of known names are read. {_known(known)}")
-    function = _value(node.func, text, known, what)
-    args = [_value(arg, text, known, what) for arg in node.args]
-    kwargs = {kw.arg: _value(kw.value, text, known, what) for kw in node.keywords if kw.arg is not None}
-    if len(kwargs) != len(node.keywords):
-        wrong = "** is not read" if any(kw.arg is None for kw in node.keywords) else "an argument is given twice"
-        raise UsageError(f"{what} {text!r}: {wrong}; give arguments by name, each once.")
-    try:
-        if inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") == "tick":
-            # A function of the tick: bind the arguments after the tick.
-            names = list(inspect.signature(function).parameters)[1:]
-            return partial(function, **dict(zip(names, args, strict=False)), **kwargs)
-        return function(*args, **kwargs)
-    except TypeError as error:
-        # Python names the function itself, such as Change.__init__(); the text has its public name.
-        why = re.sub(r"^[\w.]+(?=\(\))", _unmarked(ast.unparse(node.func)), str(error))
-        hint = " A list of values is one argument: ((1, 2, 4))." if " takes " in why else ""
-        raise UsageError(f"{what} {text!r}: {why}.{hint}") from None
+    def error(self, why: str) -> UsageError:
+        return UsageError(f"{self.what} {self.text!r}: {why}")
 
 
 def _imported(text: str, what: str) -> Any:
