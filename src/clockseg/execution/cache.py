@@ -20,8 +20,8 @@ LIMIT = "CLOCKSEG_CACHE_BYTES"
 """The environment variable that limits the bytes of the cache; 0 switches it off."""
 NAMED = "networks"
 """The subfolder of networks that were cut by name; they are no cache of an engine, so the limit does not count them."""
-KINDS = ("openvino", "cuts")
-"""The subfolders of the cache: one for compiled models, and one for how networks are cut."""
+KINDS = ("openvino",)
+"""The subfolders of the cache, one for each engine that stores compiled models."""
 DEFAULT_BYTES = 1_000_000_000
 MOST_NOTES = 1000
 """Notes that a file in the cache folder keeps."""

@@ -252,7 +252,7 @@ class Fused(Executor):
     def _compiled(self, joint: GraphPart, size: Size) -> tuple[Part, int]:
         """Return the compiled joint, and the bytes of its weights; 0 if it is the whole network, which is there anyway."""
         part = self.fusion.compiled(joint)
-        return part, 0 if part is self.fusion.whole else joint.build(size).size_bytes
+        return part, 0 if part is self.fusion.whole else len(joint.build(size).model)
 
 
 def _recalled(name: str, joint: Joint) -> tuple[int | None, tuple[float, ...]] | None:

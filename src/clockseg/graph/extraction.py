@@ -138,9 +138,8 @@ class _Chain:
 
 def built(model: onnx.ModelProto) -> Built:
     """Serialize ``model``, with the names of its inputs and outputs in order."""
-    text = model.SerializeToString()
     return Built(
-        lambda: text,
+        model.SerializeToString(),
         tuple(value.name for value in model.graph.input),
         tuple(value.name for value in model.graph.output),
     )

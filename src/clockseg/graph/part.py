@@ -32,33 +32,22 @@ def tensors(value: Tensors) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Built:
-    """A part at one working size: an ordinary ONNX model with static shapes, which ``make`` gives, serialized.
+    """A part at one working size: an ordinary ONNX ``model`` with static shapes, serialized.
 
     ``inputs`` and ``outputs`` are the model's own names, in the order of the part's; inputs that nothing in it reads are
     left out. ``inner``: the maps among them that only other parts read, and clocks as features: an engine that computes in
-    bf16 may hand these on in it. ``told``: the digest of the model and its number of bytes, if they are known without it.
+    bf16 may hand these on in it.
     """
 
-    make: Callable[[], bytes] = field(repr=False, compare=False)
+    model: bytes = field(repr=False)
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     inner: tuple[str, ...] = ()
-    told: tuple[str, int] | None = None
-
-    @cached_property
-    def model(self) -> bytes:
-        """The model."""
-        return self.make()
 
     @cached_property
     def digest(self) -> str:
         """The SHA-256 digest of the model, in hexadecimal."""
-        return self.told[0] if self.told else hashlib.sha256(self.model).hexdigest()
-
-    @property
-    def size_bytes(self) -> int:
-        """The number of bytes of the model."""
-        return self.told[1] if self.told else len(self.model)
+        return hashlib.sha256(self.model).hexdigest()
 
 
 @dataclass(frozen=True)

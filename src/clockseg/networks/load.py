@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as engine_by_name
 from clockseg.engines.openvino_file import SUFFIXES as UNCUT
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.files import FileIdentity, file_identity
-from clockseg.graph import sidecar
+from clockseg.graph import onnx_reader, sidecar
+from clockseg.graph.correction import Addition, with_addition
+from clockseg.graph.staged import input_size, staged
+from clockseg.graph.whole import staged_whole
 from clockseg.instances.heads import Head
 from clockseg.instances.network import Decoding
 from clockseg.networks import BUNDLED, INSTALLED, WEIGHTS, named
-from clockseg.networks.cut_cache import Cut, remembered
 from clockseg.networks.framing import Framing
 from clockseg.types import Size
-
-if TYPE_CHECKING:
-    import onnx
 
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 WorkingSize: TypeAlias = int | Size | Literal["own"]
@@ -57,19 +58,16 @@ def load(
     ('street', ['stride8', 'stride16', 'context'])
     """
     path = path_of(network)
-    if is_uncut(path):
-        if path.suffix in UNCUT and isinstance(engine, str):
-            if engine not in ("auto", "openvino"):
-                raise UsageError(f"engine {engine!r}: {path.name} runs uncut in openvino; give that one, or auto.")
-            engine = "openvino"
-        from clockseg.networks import uncut
+    if not is_uncut(path):
+        return assemble(*_with_sidecar(path), engine=engine, precision=precision, threads=threads, size=size)
+    if path.suffix in UNCUT and isinstance(engine, str):
+        if engine not in ("auto", "openvino"):
+            raise UsageError(f"engine {engine!r}: {path.name} runs uncut in openvino; give that one, or auto.")
+        engine = "openvino"
+    from clockseg.networks import uncut
 
-        model, said = uncut.read(path, size if isinstance(size, tuple) else None)
-        return _running(*_whole(model, said), size, engine, precision, threads)
-    if engine is None:
-        return assemble(*_with_sidecar(path), engine=None, size=size)
-    net, fixed = remembered(files_of(path), repr(size), lambda: _cut(*_with_sidecar(path), size))
-    return _running(net, fixed, size, engine, precision, threads)
+    model, said = uncut.read(path, size if isinstance(size, tuple) else None)
+    return _assembled(model, said, engine, precision, threads, size, whole=True)
 
 
 def is_uncut(path: Path) -> bool:
@@ -98,9 +96,6 @@ def _with_sidecar(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
 
 def read_graph(path: Path) -> onnx.ModelProto:
     """Read an ONNX file, joined with its network if it is a bundled correction; ``UsageError`` for a file that runs uncut."""
-    from clockseg.graph import onnx_reader
-    from clockseg.graph.correction import Addition, with_addition
-
     if path.suffix in UNCUT:
         raise UsageError(f"{path.name} runs uncut, and this needs a graph in stages; give the network as NAME.onnx.")
     model = onnx_reader.read(path)
@@ -134,41 +129,29 @@ def assemble(
     >>> assemble(*read("street"), engine=None).name
     'street'
     """
-    return _running(*_cut(model, said, size), size, engine, precision, threads)
+    return _assembled(model, said, engine, precision, threads, size, whole=said.instances is not None)
 
 
-def _cut(model: onnx.ModelProto, said: sidecar.Sidecar, size: WorkingSize | None) -> Cut:
-    """Return the network, which has to be framed and compiled, and the size that its file is fixed to."""
-    from clockseg.graph.staged import input_size, staged
-
-    if said.instances is not None:
-        return _whole(model, said)
-    fixed = input_size(model, said.input.name)
-    framing = _framing(said.input, fixed, None if size == "own" else size)
-    return staged(model, said, size=framing.padded((framing.width, framing.height))), fixed
-
-
-def _whole(model: onnx.ModelProto, said: sidecar.Sidecar) -> Cut:
-    """Return what ``_cut`` does, of a network that runs as one stage."""
-    from clockseg.graph.staged import input_size
-    from clockseg.graph.whole import staged_whole
-
-    outputs = (said.output,) if said.instances is None else Head.read(said.instances).outputs
-    return staged_whole(model, said, outputs), input_size(model, said.input.name)
-
-
-def _running(
-    net: StagedNetwork,
-    fixed: Size | None,
-    size: WorkingSize | None,
+def _assembled(
+    model: onnx.ModelProto,
+    said: sidecar.Sidecar,
     engine: str | Engine | None,
     precision: str,
     threads: int | None,
+    size: WorkingSize | None,
+    *,
+    whole: bool,
 ) -> StagedNetwork:
-    said = net.sidecar
-    framing = _framing(said.input, fixed, size)
-    restore = framing.restore if said.instances is None else Decoding(Head.read(said.instances), framing.scaled)
-    net = replace(net, prepare=framing.prepare, restore=restore)
+    """Make a staged network, of one stage that computes the ``whole`` or of the stages that the sidecar names."""
+    head = None if said.instances is None else Head.read(said.instances)
+    fit = framing(model, said, size=size)
+    if whole:
+        net = staged_whole(model, said, (said.output,) if head is None else head.outputs)
+    else:
+        own = framing(model, said) if size == "own" else fit
+        net = staged(model, said, size=own.padded((own.width, own.height)))
+    restore = fit.restore if head is None else Decoding(head, fit.scaled)
+    net = replace(net, prepare=fit.prepare, restore=restore)
     if engine is None:
         return net
     compile = engine_by_name(engine, precision=precision, threads=threads) if isinstance(engine, str) else engine
@@ -176,23 +159,20 @@ def _running(
 
 
 def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize | None = None) -> Framing:
-    """Return the framing of this network at that working size, which makes its ``prepare`` and ``restore``.
+    """Return the framing of this network at a working size, or, if ``size`` is "own", that of each frame at its own size.
+
+    It makes the network's ``prepare`` and ``restore``.
 
     >>> framing(*read("street")).padded((960, 540))
     (480, 288)
     """
-    from clockseg.graph.staged import input_size
-
-    return _framing(said.input, input_size(model, said.input.name), size)
-
-
-def _framing(said: sidecar.Input, fixed: Size | None, size: WorkingSize | None) -> Framing:
-    """Return the framing at a working size, or, if ``size`` is "own", that of each frame at its own size."""
-    width, height = fixed or (said.width, said.height)
+    fixed = input_size(model, said.input.name)
+    width, height = fixed or (said.input.width, said.input.height)
+    multiple, value = said.input.pad_multiple, said.input.pad_value
     if size == "own":
         if fixed:
             raise UsageError(f'size "own": this network\'s file is fixed to {width}x{height}.')
-        return Framing(pad_multiple=said.pad_multiple, pad_value=said.pad_value)
+        return Framing(pad_multiple=multiple, pad_value=value)
     if size is not None:
         wanted = tuple(size) if isinstance(size, tuple | list) else (size, size)
         if len(wanted) != 2 or not all(isinstance(side, int) for side in wanted):
@@ -202,7 +182,7 @@ def _framing(said: sidecar.Input, fixed: Size | None, size: WorkingSize | None) 
         width, height = wanted
     if min(width, height) < 1:
         raise UsageError(f"size {width}x{height}: both sides must be at least 1.")
-    return Framing(width, height, 1 if fixed else said.pad_multiple, said.pad_value, fixed is not None)
+    return Framing(width, height, 1 if fixed else multiple, value, fixed is not None)
 
 
 def path_of(network: str | Path) -> Path:
@@ -256,14 +236,6 @@ def files_of(network: str | Path) -> tuple[Path, ...]:
 @lru_cache(maxsize=8)
 def _weight_files(path: Path, identity: FileIdentity) -> tuple[Path, ...]:
     """Return the files that an ONNX file keeps weights in, as long as its ``identity`` is the same; none if it is damaged."""
-    with suppress(OSError, ValueError):  # an empty file can't be mapped
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            if text.find(b"location") < 0:  # the key of a file's name; searching is many times as fast as parsing
-                return ()
-        from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
-
-        from clockseg.graph.onnx_reader import weight_files
-
-        with suppress(DecodeError):
-            return weight_files(path)
+    with suppress(OSError, DecodeError):
+        return onnx_reader.weight_files(path)
     return ()
