@@ -17,7 +17,7 @@ Revisions = dict[str, Path]
 
 
 class Hub:
-    """What is served: ``models`` by name. ``asked``: the paths of all requests; ``fault``: "half" of the weights, or "damaged FILE"."""
+    """What is served: ``models`` by name. ``asked``: the paths of all requests; ``fault``: "half" of the weights."""
 
     def __init__(self) -> None:
         self.models: dict[str, Revisions] = {}
@@ -38,19 +38,27 @@ class Hub:
         return next(one for one, place in self.models[name].items() if place == folder and len(one) == 40)
 
     def info(self, name: str, folder: Path) -> dict[str, Any]:
-        """The answer on a model, as /api/models gives it with blobs."""
+        """The answer on a model, as /api/models gives it."""
+        siblings = [{"rfilename": path.name} for path in _files(folder)]
         commit = self.commit(name, folder)
-        files = [path for path in sorted(folder.iterdir()) if path.is_file()]
-        siblings = [{"rfilename": path.name, "size": path.stat().st_size, **_sums(path)} for path in files]
         return {"id": name, "modelId": name, "sha": commit, "siblings": siblings, "private": False, "tags": []}
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.iterdir()) if path.is_file()]
+
+
+def _tree(folder: Path) -> list[dict[str, Any]]:
+    """The answer on the files of a revision."""
+    return [{"type": "file", "path": path.name, "size": path.stat().st_size, **_sums(path)} for path in _files(folder)]
 
 
 def _sums(path: Path) -> dict[str, Any]:
     content = path.read_bytes()
-    found: dict[str, Any] = {"blobId": hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()}
+    found: dict[str, Any] = {"oid": hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()}
     if path.suffix in (".safetensors", ".bin"):
         sha256 = hashlib.sha256(content).hexdigest()
-        found["lfs"] = {"sha256": sha256, "size": len(content), "pointerSize": 130}
+        found["lfs"] = {"oid": sha256, "size": len(content), "pointerSize": 130}
     return found
 
 
@@ -91,7 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
             revision = "/".join(parts[5:]) or "main"
             folder = self._folder("/".join(parts[2:4]), revision)
             if folder is not None:
-                self._send(json.dumps(self.hub.info("/".join(parts[2:4]), folder)).encode(), {})
+                found = _tree(folder) if parts[4:5] == ["tree"] else self.hub.info("/".join(parts[2:4]), folder)
+                self._send(json.dumps(found).encode(), {})
         elif len(parts) >= 5 and parts[2] == "resolve":
             folder = self._folder("/".join(parts[:2]), parts[3])
             if folder is not None:
@@ -113,13 +122,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _file(self, path: Path, commit: str, *, body: bool) -> None:
         content = path.read_bytes()
         sums = _sums(path)
-        etag = sums["lfs"]["sha256"] if "lfs" in sums else sums["blobId"]
+        etag = sums["lfs"]["oid"] if "lfs" in sums else sums["oid"]
         headers = {"ETag": f'"{etag}"', "X-Repo-Commit": commit, "Content-Length": str(len(content))}
         if body and "lfs" in sums and self.hub.fault == "half":
             self.hub.fault = "down"
             content = content[: len(content) // 2]
-        elif body and self.hub.fault == f"damaged {path.name}":
-            content = content[:-1] + bytes([content[-1] ^ 1])
         elif body and self.hub.fault == "down":
             return self._fail(503, "")
         return self._send(content if body else b"", headers)

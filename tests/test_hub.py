@@ -9,7 +9,6 @@ pytest.importorskip("torch", reason="needs torch")
 import errno
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -185,7 +184,7 @@ def test_without_a_connection(hub: Hub, monkeypatch: pytest.MonkeyPatch, offline
         monkeypatch.setattr(constants, "ENDPOINT", hub.url if offline else "http://127.0.0.1:9")
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
 
-    reason = "HF_HUB_OFFLINE is set" if offline else "refused"
+    reason = "HF_HUB_OFFLINE" if offline else "refused"
     with monkeypatch.context() as patch:
         patch.setattr(constants, "ENDPOINT", hub.url)
         gone()
@@ -198,9 +197,9 @@ def test_without_a_connection(hub: Hub, monkeypatch: pytest.MonkeyPatch, offline
     for name in ("config.json", "preprocessor_config.json", "model.safetensors"):
         huggingface_hub.hf_hub_download(MODEL, name, revision=hub_commit(hub))
     gone()
-    told: list[str] = []
-    named.fetch(f"hf:{MODEL}@{hub_commit(hub)}", tell=told.append)
-    assert "comes from the hub's cache" in told[0]
+    asked = len(hub.asked)
+    assert (named.fetch(f"hf:{MODEL}@{hub_commit(hub)}") / "model.safetensors").is_file()
+    assert len(hub.asked) == asked
 
 
 def test_a_branch_that_was_downloaded_is_in_the_hubs_cache(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,9 +208,7 @@ def test_a_branch_that_was_downloaded_is_in_the_hubs_cache(hub: Hub, monkeypatch
 
     found = named.fetch(f"hf:{MODEL}")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    told: list[str] = []
-    assert named.fetch(f"hf:{MODEL}", tell=told.append) == found
-    assert "comes from the hub's cache" in told[0]
+    assert named.fetch(f"hf:{MODEL}") == found
 
 
 def hub_commit(hub: Hub) -> str:
@@ -223,17 +220,6 @@ def test_half_a_file_is_not_used(hub: Hub, tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"can't be downloaded: .*Nothing was kept; run again"):
         clockseg.load(f"hf:{MODEL}")
     assert not [*(tmp_path / "hub").rglob("*.safetensors"), *(tmp_path / "hub").rglob("*.incomplete")]
-    hub.fault = ""
-    assert clockseg.load(f"hf:{MODEL}", engine=None).classes == NAMES
-
-
-@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
-def test_a_wrong_checksum(hub: Hub, tmp_path: Path, file: str) -> None:
-    """Weights have a sha256 on the hub, other files the sha1 of git."""
-    hub.fault = f"damaged {file}"
-    with pytest.raises(NetworkError, match=f"{re.escape(file)} has the checksum .* the hub states .* Run again"):
-        clockseg.load(f"hf:{MODEL}")
-    assert not [*(tmp_path / "hub").rglob(file)]
     hub.fault = ""
     assert clockseg.load(f"hf:{MODEL}", engine=None).classes == NAMES
 
