@@ -158,7 +158,7 @@ def _best(
     def made(left: tuple[str, ...]) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
         say("calibrating" + (", first and last layers in float" if left else ""))
         samples = ({said.input.name: said.input.normalised(frame[IMAGE])} for frame in frames.calibration)
-        model = quantized(split, samples, left=left, kept={*scores, *(tensor for cut in said.cuts for tensor in cut)})
+        model = quantized(split, samples, left=left)
         return model, left, running(model)
 
     def agrees(net: StagedNetwork) -> float:

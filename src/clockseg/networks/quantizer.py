@@ -19,7 +19,7 @@ from typing import TypeAlias
 import onnx
 
 from clockseg.errors import NetworkError, UsageError
-from clockseg.graph.nodes import OPSET, attribute, folded, is_diagonal, keep_nodes, readers_of, rename, upgraded
+from clockseg.graph.nodes import OPSET, attribute, folded, is_diagonal, upgraded
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
 from clockseg.libraries import onnxruntime_quantization
 from clockseg.types import Array
@@ -27,37 +27,23 @@ from clockseg.types import Array
 Sample: TypeAlias = Mapping[str, Array]
 """The network's input by its name: float32 [1, 3, h, w]."""
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
-BETWEEN = ("Add", "Mul", "Relu", "Clip", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Resize")
+BETWEEN = ("Add", "Mul", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Resize")
 """Operators that keep 8 bits between products, in networks of convolutions."""
+_FUSED = ("Relu", "Clip")
+"""Operators that engines compute within the product before them."""
 _DONE = (TO_BYTES, TO_FLOATS, "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear")
 _CHECKED = ("onnx.quant.pre_process", "onnxruntime.quant")
 """Tells the quantizer not to warn that the model could be optimised first: that would take the names of tensors."""
 
 
-def quantized(
-    model: onnx.ModelProto, samples: Iterable[Sample], *, left: Iterable[str] = (), kept: Iterable[str] = ()
-) -> onnx.ModelProto:
+def quantized(model: onnx.ModelProto, samples: Iterable[Sample], *, left: Iterable[str] = ()) -> onnx.ModelProto:
     """Return ``model`` in 8 bits; ``left``: names of nodes that stay in float. ``model`` as ``onnx_reader.read`` gives it.
-
-    ``kept``: tensors that must stay, such as cuts: else one before a Relu is gone where bounds of bytes do its work.
 
     ``UsageError`` if it is quantized already, ``NetworkError`` if there is nothing to quantize, ``MissingDependency``
     without ONNX Runtime.
     """
     model = ready(model)
-    operators: Sequence[str] = (*PRODUCTS, *BETWEEN)
-    floating = {*left, *interpolations(model)}
-    if _has_tokens(model):
-        operators = PRODUCTS
-        floating |= {
-            node.name for node in _products(model) if node.op_type == "Conv" and attribute(node, "group", 1) > 1
-        }
-    floating |= _free_activations(model, _integer(model, operators, floating), {*kept})
-    integer = _integer(model, operators, floating)
-    made = _quantize(onnxruntime_quantization(), model, samples, operators, floating)
-    bounded = _bounded(model, made)
-    _free_outputs(made.graph, bounded)
-    _drop_needless(made.graph, integer, bounded)
+    made = _quantize(onnxruntime_quantization(), model, samples, _integer(model, {*left}))
     onnx.checker.check_model(made)
     return made
 
@@ -129,38 +115,33 @@ def _has_tokens(model: onnx.ModelProto) -> bool:
     return any(node.op_type in ("MatMul", "LayerNormalization", "Softmax") for node in model.graph.node)
 
 
-def _integer(model: onnx.ModelProto, operators: Sequence[str], floating: set[str]) -> set[str]:
-    """Return the names of the nodes that are to compute in 8 bits."""
-    weighted = {node.name for node in _products(model)}
-    chosen = [node for node in model.graph.node if node.op_type in operators and node.name not in floating]
-    return {node.name for node in chosen if node.op_type not in PRODUCTS or node.name in weighted}
+def _integer(model: onnx.ModelProto, floating: set[str]) -> list[str]:
+    """Return the names of the nodes that are to compute in 8 bits, without those that are ``floating``.
 
-
-def _free_activations(model: onnx.ModelProto, integer: set[str], kept: set[str]) -> set[str]:
-    """Find Relu and Clip that only float nodes read, or that read a kept map; the bounds of bytes replace the others."""
-    outputs = {value.name for value in model.graph.output}
-    readers = readers_of(model.graph.node)
-    found = set()
-    for node in model.graph.node:
-        if node.op_type in ("Relu", "Clip"):
-            read = {reader.name for reader in readers.get(node.output[0], [])}
-            if node.output[0] in outputs or node.input[0] in kept or not read & integer:
-                found.add(node.name)
+    They are the products with weights, and the operators between them whose results a product reads in 8 bits.
+    """
+    products = {node.name for node in _products(model)} - interpolations(model) - floating
+    between: tuple[str, ...] = BETWEEN
+    if _has_tokens(model):
+        between = ()
+        products -= {
+            node.name for node in _products(model) if node.op_type == "Conv" and attribute(node, "group", 1) > 1
+        }
+    found: list[str] = []
+    read: set[str] = set()
+    for node in reversed(model.graph.node):
+        is_read = node.op_type in (*between, *_FUSED) and not read.isdisjoint(node.output)
+        if node.name in products or (is_read and node.name not in floating):
+            read.update(node.input)
+            found += [] if node.op_type in _FUSED else [node.name]
     return found
-
-
-def _bounded(model: onnx.ModelProto, made: onnx.ModelProto) -> set[str]:
-    """Find the maps whose Relu or Clip the bounds of their bytes replace: these bytes can't be left out."""
-    there = {node.name for node in made.graph.node}
-    return {node.output[0] for node in model.graph.node if node.op_type in ("Relu", "Clip") and node.name not in there}
 
 
 def _quantize(
     library: types.ModuleType,
     model: onnx.ModelProto,
     samples: Iterable[Sample],
-    operators: Sequence[str],
-    floating: set[str],
+    integer: list[str],
 ) -> onnx.ModelProto:
     there = model.metadata_props.add()
     there.key, there.value = _CHECKED
@@ -176,9 +157,14 @@ def _quantize(
             per_channel=True,
             # 7-bit weights: without VNNI instructions, sums of two products of 8-bit values saturate at 16 bits.
             reduce_range=True,
-            op_types_to_quantize=list(operators),
-            nodes_to_exclude=sorted(floating),
-            extra_options={"MatMulConstBOnly": True},
+            op_types_to_quantize=[*PRODUCTS, *BETWEEN],
+            nodes_to_quantize=integer,
+            extra_options={
+                "MatMulConstBOnly": True,
+                # Only what these nodes read is in 8 bits. What no node reads so, such as an output, stays in float.
+                "OpTypesToExcludeOutputQuantization": [*PRODUCTS, *BETWEEN],
+                "ForceQuantizeNoInputCheck": True,
+            },
         )
         made = onnx.load_model(path)
     kept = [
@@ -199,46 +185,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
-
-
-def _free_outputs(graph: onnx.GraphProto, bounded: set[str]) -> None:
-    """Make outputs that have become dequantized maps float ones again."""
-    outputs = {value.name for value in graph.output} - bounded
-    makers = {tensor: node for node in graph.node for tensor in node.output}
-    new: dict[str, str] = {}
-    for name in outputs:
-        maker = makers.get(name)
-        if maker is not None and maker.op_type == TO_FLOATS:
-            stored = makers[maker.input[0]]
-            new |= {stored.input[0]: name, name: f"{name}_read"}
-    rename(graph.node, new)
-
-
-def _drop_needless(graph: onnx.GraphProto, integer: set[str], bounded: set[str]) -> None:
-    """Leave maps in float of which no 8-bit operation reads; one between products is one only if its own map stays."""
-    while stored := _needless(graph, integer, bounded):
-        stands_for = {}
-        for node in graph.node:
-            if node.op_type == TO_FLOATS and node.input[0] in stored:
-                stands_for[node.output[0]] = stored[node.input[0]]
-        nodes = [node for node in graph.node if not {*node.output} & (stored.keys() | stands_for.keys())]
-        rename(nodes, stands_for)
-        keep_nodes(graph, nodes)
-
-
-def _needless(graph: onnx.GraphProto, integer: set[str], bounded: set[str]) -> dict[str, str]:
-    """Return the bytes that nothing needs, each with the float map they are of."""
-    readers = readers_of(graph.node)
-
-    def needs(node: onnx.NodeProto) -> bool:
-        if node.name not in integer or node.op_type in PRODUCTS:
-            return node.name in integer
-        return any(reader.op_type == TO_BYTES for reader in readers.get(node.output[0], []))
-
-    found = {}
-    for node in graph.node:
-        if node.op_type == TO_BYTES and node.input[0] not in bounded:
-            floats = [one.output[0] for one in readers.get(node.output[0], [])]
-            if not any(needs(reader) for name in floats for reader in readers.get(name, [])):
-                found[node.output[0]] = node.input[0]
-    return found
