@@ -147,7 +147,7 @@ def test_ends_and_interpolations_are_found_and_left() -> None:
 
 
 def test_an_activation_is_never_lost() -> None:
-    """The library lets the bounds of bytes do the work of a Relu; where bytes are left out again it must still be done."""
+    """Also where an output is read by another layer: it isn't rounded to bytes itself."""
     build = networks.Builder()
     x = build.conv("input", 3, 4)
     depth = build.node("Relu", build.conv(build.node("Relu", x), 4, 1), to="depth")

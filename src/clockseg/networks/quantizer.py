@@ -43,7 +43,14 @@ def quantized(model: onnx.ModelProto, samples: Iterable[Sample], *, left: Iterab
     without ONNX Runtime.
     """
     model = ready(model)
+    outputs = [*model.graph.output]
+    read = {tensor for node in model.graph.node for tensor in node.input}
+    # An output that is read inside as well would be rounded itself.
+    del model.graph.output[:]
+    model.graph.output.extend([value for value in outputs if value.name not in read] or outputs)
     made = _quantize(onnxruntime_quantization(), model, samples, _integer(model, {*left}))
+    del made.graph.output[:]
+    made.graph.output.extend(outputs)
     onnx.checker.check_model(made)
     return made
 
