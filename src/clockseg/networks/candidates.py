@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import onnx
 
@@ -16,9 +16,9 @@ from clockseg.graph.candidates import Candidate
 from clockseg.graph.choice import Choice, choose
 from clockseg.graph.correction import network_alone
 from clockseg.graph.cost import node_work
-from clockseg.graph.neutral import Graph
-from clockseg.graph.static import Static, fix
-from clockseg.networks.cut_input import LOOKED_AT, FrameInput, fitted, frame_input
+from clockseg.graph.sidecar import Input, Sidecar
+from clockseg.graph.static import fix
+from clockseg.networks.cut_input import LOOKED_AT, fitted, frame_input
 from clockseg.networks.load import WorkingSize, framing, path_of, read_graph
 from clockseg.types import Size
 
@@ -64,7 +64,8 @@ def candidates(
     if isinstance(network, str | Path):
         if example is not None:
             raise UsageError(f"an example for {network}; only torch modules need one, a file takes size=.")
-        return _Network.read(network, None if output is None else str(output), size).candidates(None)
+        named = None if output is None else str(output)
+        return inspect_cuts(network, output=named, size=size, repeat=0).candidates
     from clockseg.networks import cut_torch  # not at the top: it needs torch
 
     if size is not None:
@@ -91,71 +92,50 @@ def inspect_cuts(
     >>> found.output, found.size, len(found.choice.cuts)
     ('scores', (480, 384), 3)
     """
-    found = _Network.read(network, output, size)
-    found.candidates(None)  # says what is wrong with the output before anything is timed
-    static, output = found.static, found.output
-    options: dict[str, Any] = {"precision": precision, "threads": threads, "repeat": repeat}
-    seconds = graph_seconds(static, found.frame, output, **options) if repeat else None
-    choice = choose(found.graph, static.shapes, found.work, output=output, seconds=seconds, stages=stages)
-    height, width = static.shape(found.frame)[2:]
+    model, said = _opened(network, size)
+    frame, output = said.input.name, output or said.output
+    width, height = said.input.width, said.input.height
+    try:
+        static = fix(model, {frame: (1, 3, height, width)}, floats=[output])
+    except NetworkError as error:
+        raise NetworkError(f"{said.name} at {width}x{height}: {error} Another size may do: give --size.") from error
+    graph, work = onnx_reader.neutral(static, frame), node_work(static)
+    places = in_graph.candidates(graph, static.shapes, work, output=output)
+    seconds = None
+    if repeat:
+        seconds = graph_seconds(static, frame, output, precision=precision, threads=threads, repeat=repeat)
+    if seconds is not None:
+        places = in_graph.candidates(graph, static.shapes, work, output=output, seconds=seconds)
+    outputs = (value.name for value in model.graph.output)
     return CutCandidates(
-        found.name,
+        said.name,
         (width, height),
-        {found.frame: static.shapes[found.frame]},
-        {name: static.shapes[name] for name in found.outputs if name in static.shapes},
+        {frame: static.shapes[frame]},
+        {name: static.shapes[name] for name in outputs if name in static.shapes},
         output,
-        found.cuts,
-        int(sum(found.work.values())),
+        said.cuts,
+        int(sum(work.values())),
         None if seconds is None else sum(seconds.values()),
-        found.candidates(seconds),
-        choice,
+        places,
+        choose(graph, static.shapes, work, output=output, seconds=seconds, stages=stages),
     )
 
 
-class _Network(NamedTuple):
-    """A graph at its working size; ``work``: node -> multiply-adds."""
-
-    name: str
-    frame: str
-    outputs: tuple[str, ...]
-    output: str
-    cuts: tuple[tuple[str, ...], ...]
-    static: Static
-    graph: Graph
-    work: dict[str, float]
-
-    @classmethod
-    def read(cls, network: str | Path, output: str | None, size: WorkingSize | None) -> _Network:
-        path = path_of(network)
-        model = read_graph(path)
-        if path.with_suffix(".json").is_file():
-            said = sidecar.read(path.with_suffix(".json"))
-            fit = framing(model, said, size=None if size == "own" else size)
-            working = fit.padded((said.input.width, said.input.height))
-            model, _ = network_alone(model, said)
-            name, frame, cuts = said.name, said.input.name, said.cuts
-        else:
-            reads = _bare(path, model, size)
-            model, working = reads.model, reads.size or (size if isinstance(size, tuple) else LOOKED_AT)
-            name, frame, cuts = path.stem, reads.name, ()
-        outputs = tuple(value.name for value in model.graph.output)
-        output = output or (said.output if cuts else outputs[0])
-        width, height = working
-        try:
-            static = fix(model, {frame: (1, 3, height, width)}, floats=[output])
-        except NetworkError as error:
-            raise NetworkError(f"{name} at {width}x{height}: {error} Another size may do: give --size.") from error
-        return cls(name, frame, outputs, output, cuts, static, onnx_reader.neutral(static, frame), node_work(static))
-
-    def candidates(self, seconds: dict[str, float] | None) -> tuple[Candidate, ...]:
-        return in_graph.candidates(self.graph, self.static.shapes, self.work, output=self.output, seconds=seconds)
-
-
-def _bare(path: Path, model: onnx.ModelProto, size: WorkingSize | None) -> FrameInput:
-    """Return the input of a file without a sidecar."""
+def _opened(network: str | Path, size: WorkingSize | None) -> tuple[onnx.ModelProto, Sidecar]:
+    """Return the graph, without a correction, and its sidecar at the working size; one without cuts if the file has none."""
+    path = path_of(network)
+    model = read_graph(path)
+    if path.with_suffix(".json").is_file():
+        said = sidecar.read(path.with_suffix(".json"))
+        fit = framing(model, said, size=None if size == "own" else size)
+        width, height = fit.padded((said.input.width, said.input.height))
+        model, _ = network_alone(model, said)
+        return model, replace(said, input=replace(said.input, width=width, height=height))
     reads = frame_input(model)
     if reads.size is not None and size not in (None, reads.size):
         raise UsageError(f"size {size}: this network's file is fixed to {reads.size[0]}x{reads.size[1]}.")
     if not (size is None or isinstance(size, tuple)):
         raise UsageError(f"size {size}: {path.name} has no sidecar; give WIDTHxHEIGHT, such as 1024x512.")
-    return fitted(reads, size)
+    reads = fitted(reads, size)
+    width, height = reads.size or size or LOOKED_AT
+    return reads.model, Sidecar(path.stem, Input(reads.name, width, height), model.graph.output[0].name, ())
