@@ -7,13 +7,12 @@ these, ask no server, and import neither torch nor transformers.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import re
 import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from clockseg import __version__
 from clockseg.engines import engine as by_name
@@ -106,13 +105,15 @@ def fetch(network: str, *, weights: Path | None = None, tell: Tell = silent) -> 
     """
     asked = parse(network)
     _check_libraries(asked.kind)
-    found: Path | None = asked.folder
     if asked.kind == "torchvision":
-        found = weights or importlib.import_module("clockseg.networks.torchvision_zoo").published(asked.name, tell)
-    elif found is None:
-        hub = importlib.import_module("clockseg.networks.hub")
-        found = hub.download(asked.name, asked.revision or "main", tell)
-    return cast(Path, found)
+        from clockseg.networks import torchvision_zoo
+
+        return weights or torchvision_zoo.published(asked.name, tell)
+    if asked.folder is not None:
+        return asked.folder
+    from clockseg.networks import hub
+
+    return hub.download(asked.name, asked.revision or "main", tell)
 
 
 def _check_libraries(kind: str) -> None:
@@ -134,16 +135,15 @@ def source(
     asked = parse(network)
 
     def exported(name: str) -> Source:
-        how = {"engine": by_name(name, threads=threads)}
-        found: Source
+        compile = by_name(name, threads=threads)
         if asked.kind == "torchvision":
-            zoo = importlib.import_module("clockseg.networks.torchvision_zoo")
-            found = zoo.torchvision_source(asked.name, path, given=given, **how)
-        else:
-            hf = importlib.import_module("clockseg.networks.hf")
-            said, title = given.over(Said(classes=asked.words or None)), asked.name.rpartition("/")[2]
-            found = hf.hf_source(path, given=said, name=title, task=asked.task or None, **how)
-        return found
+            from clockseg.networks.torchvision_zoo import torchvision_source
+
+            return torchvision_source(asked.name, path, given=given, engine=compile)
+        from clockseg.networks.hf import hf_source
+
+        said, title = given.over(Said(classes=asked.words or None)), asked.name.rpartition("/")[2]
+        return hf_source(path, given=said, name=title, task=asked.task or None, engine=compile)
 
     return first_able(engine, exported)
 
@@ -176,7 +176,8 @@ def file_of(network: str, *, tell: Tell = silent) -> Path:
 
 
 def _cut(network: str, path: Path, folder: Path, tell: Tell) -> None:
-    cutting = importlib.import_module("clockseg.networks.cutting")  # it imports ``load``, which imports this module
+    from clockseg.networks import cutting  # it imports ``load``, which imports this module
+
     try:
         found = source(network, path)
         for what, value, why in found.told:

@@ -27,6 +27,8 @@ from clockseg.types import Array, Size
 
 OPSET = 17
 INPUT, OUTPUT = "image", "scores"
+MAPS = (INPUT, OUTPUT, "masks")
+"""Names of the tensors [1, c, h, w]; other outputs are no maps."""
 _PIXELS = Input(INPUT, 1, 1, scale=1 / 255, mean=(0.45, 0.45, 0.45), std=(0.25, 0.25, 0.25))
 """Preprocessing of the frames to compare on, near that of any training."""
 
@@ -56,7 +58,7 @@ def export(
 ) -> tuple[onnx.ModelProto, Told]:
     """Export ``module``, which reads [1, 3, height, width], with free sizes if that works, else fixed to ``size``.
 
-    ``outputs``: names for the tensors that it gives, of which those with four axes are maps [1, c, h, w]. Both graphs are
+    ``outputs``: names for the tensors that it gives, of which ``MAPS`` are maps [1, c, h, w]. Both graphs are
     compared with the module in ``engine`` on pictures, the free one also at a second size; ``NetworkError`` if even the fixed
     graph differs, or if the module does not take ``size``. ``of``: the module's origin, for the report. Returns the graph, with
     the input ``INPUT``, and if its size is free and how far it is from the module.
@@ -94,21 +96,13 @@ def to_onnx(module: nn.Module, size: Size, *, free: bool, outputs: Sequence[str]
     """
     width, height = size
     image = torch.zeros(1, 3, height, width)
+    maps = [name for name in (INPUT, *outputs) if name in MAPS]
+    axes = {name: {2: f"{name}_height", 3: f"{name}_width"} for name in maps} if free else {}
     try:
-        axes = _free_axes(module, image, outputs) if free else {}
         found = traced(module, {INPUT: image}, outputs, axes=axes)
     except Exception as error:  # whatever a module or the exporter raises
         raise NetworkError(f"the network can't be exported at {_shown(size)}: {first_line(error)}") from error
     return _without_prefix(found)
-
-
-def _free_axes(module: nn.Module, image: Tensor, outputs: Sequence[str]) -> dict[str, dict[int, str]]:
-    """Return names for height and width of the frame and of the maps among the outputs."""
-    with torch.no_grad():
-        made = module(image)
-    maps = zip(outputs, made if isinstance(made, tuple) else (made,), strict=True)
-    free = {name: {2: f"{name}_height", 3: f"{name}_width"} for name, value in maps if value.ndim == 4}
-    return {INPUT: {2: "height", 3: "width"}, **free}
 
 
 def traced(
