@@ -344,7 +344,7 @@ def test_agreement_leaves_padding_out_and_seconds_are_of_every_part(tiny8) -> No
         assert parts["every stage"] > 0 < parts["whole"]
 
 
-def test_ends_are_left_in_float_where_that_is_better(tmp_path, monkeypatch) -> None:
+def test_ends_are_left_in_float_if_asked_for(tmp_path) -> None:
     path = networks.write_tiny(tmp_path)
     write_clip(tmp_path / "clip", 6, size=(48, 32))
     clips = read_data(tmp_path / "clip")
@@ -353,11 +353,8 @@ def test_ends_are_left_in_float_where_that_is_better(tmp_path, monkeypatch) -> N
     left = quantize(path, clips, tmp_path / "b.onnx", ends="float", **options)
     assert len(left.ends) == 4
     assert left.layers == (4, 8)
-    monkeypatch.setattr("clockseg.networks.quantization.GOOD", 2.0)
-    monkeypatch.setattr("clockseg.networks.quantization.BETTER", -1.0)
-    assert quantize(path, clips, tmp_path / "c.onnx", **options).ends == left.ends
-    monkeypatch.setattr("clockseg.networks.quantization.BETTER", 1.0)
-    assert quantize(path, clips, tmp_path / "d.onnx", **options).ends == ()
+    with pytest.raises(UsageError, match="give int8 or float"):
+        quantize(path, clips, tmp_path / "c.onnx", ends="auto")
 
 
 def test_the_command_writes_a_network_that_every_command_takes(tmp_path, capsys) -> None:

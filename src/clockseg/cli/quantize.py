@@ -42,11 +42,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
     help = "frames to calibrate on, evenly spaced (default: 60)"
     parser.add_argument("--frames", type=positive, default=60, metavar="N", help=help)
-    help = (
-        "precision of the first and last layers, which are the most sensitive: auto (default) keeps them in float if that "
-        "agrees clearly better"
-    )
-    parser.add_argument("--ends", choices=("auto", "int8", "float"), default="auto", help=help)
+    help = "precision of the first and last layers, which are the most sensitive (default: int8)"
+    parser.add_argument("--ends", choices=("int8", "float"), default="int8", help=help)
     parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="runs to time (default: 20)")
     add_options(parser, "--json")
     group = parser.add_argument_group("network")

@@ -1,20 +1,16 @@
 """A network in 8 bits, made from video without labels, and what came of it: agreement, speed, size.
 
-It stays an ordinary ONNX network with the same tensors and cuts (arithmetic: ``quantizer``). Its first and last layers
-stay in float where the rest alone agrees clearly better with the network; that is tried on frames it is calibrated on,
-and judged on others.
+It stays an ordinary ONNX network with the same tensors and cuts (arithmetic: ``quantizer``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-import onnx
 
 from clockseg.clocks.maps import relative_difference
 from clockseg.clockwork.network import StagedNetwork
@@ -34,13 +30,7 @@ from clockseg.networks.quantizer import layers, quantized, ready
 from clockseg.types import PICTURE_SIZE, Array, Image, Size
 
 Item = TypeVar("Item")
-Ends: TypeAlias = Literal["auto", "int8", "float"]
-GOOD = 0.95
-"""Agreement (mIoU) from which the first and last layers needn't be tried in float."""
-BETTER = 0.01
-"""Gain in agreement for which the ends stay in float."""
-TRIED = 8
-"""Calibration frames on which it is tried."""
+Ends: TypeAlias = Literal["int8", "float"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +83,7 @@ def quantize(
     out: Path,
     *,
     frames: int = 60,
-    ends: Ends = "auto",
+    ends: Ends = "int8",
     engine: str = "auto",
     threads: int | None = None,
     size: WorkingSize | None = None,
@@ -103,11 +93,10 @@ def quantize(
 ) -> Quantization:
     """Write ``network`` in 8 bits as ``out`` (NAME.onnx) and its sidecar; ``clips`` need no labels.
 
-    ``frames``: to calibrate on, spread over the clips; a quarter as many (20 at most), others, judge. ``ends``: whether
-    the first and last layers are in 8 bits too; "auto" tries both where the agreement is below 95 %. ``engine``,
-    ``threads``: what both are compared in. ``size``: the working size, as of ``load``; it is stated in the new sidecar.
-    ``say`` is told what is being done, ``problem`` what can't be decoded. Nothing is left half-written. A correction of moved
-    scores stays in float.
+    ``frames``: to calibrate on, spread over the clips; a quarter as many (20 at most), others, judge. ``ends``: the precision
+    of the first and last layers, which are the most sensitive. ``engine``, ``threads``: what both are compared in. ``size``:
+    the working size, as of ``load``; it is stated in the new sidecar. ``say`` is told what is being done, ``problem`` what
+    can't be decoded. Nothing is left half-written. A correction of moved scores stays in float.
 
     >>> quantize("street-int8", [], Path("again.onnx"))
     Traceback (most recent call last):
@@ -116,20 +105,22 @@ def quantize(
     """
     if frames < 1 or repeat < 1:
         raise UsageError(f"frames={frames}, repeat={repeat}; both are at least 1.")
-    if ends not in ("auto", "int8", "float"):
-        raise UsageError(f"ends={ends!r}: give auto, int8 or float.")
+    if ends not in ("int8", "float"):
+        raise UsageError(f"ends={ends!r}: give int8 or float.")
     model, said = read(network)
     alone, added = network_alone(model, said)
     fit = framing(model, said, size=size)
     ready(alone)  # whatever is wrong with the network is told before any video is decoded
     said, correction = replace(said, correction=None), said.correction
     split = split_model(alone, said, fit.padded((said.input.width, said.input.height)))
-    running = partial(assemble, said=said, engine=engine, threads=threads, size=size)
+    left = end_layers(ready(split), [said.output, *filter(None, said.scores)]) if ends == "float" else ()
     say("decoding")
     found = gather(clips, fit, calibration=frames, held_out=min(20, -(-frames // 4)), problem=problem)
-    float_net = running(alone)
-    made, left, net = _best(float_net, split, found, ends, running, say)
+    say("calibrating")
+    samples = ({said.input.name: said.input.normalised(frame[IMAGE])} for frame in found.calibration)
+    made = quantized(split, samples, left=left)
     say("comparing")
+    float_net, net = (assemble(one, said, engine=engine, threads=threads, size=size) for one in (alone, made))
     judged = agreement(float_net, net, found.held_out)
     before, now = part_seconds([float_net, net], found.held_out or found.calibration, repeat)
     parts = tuple(Seconds(name, before.get(name, 0.0), spent) for name, spent in now.items() if name != CONCLUDE)
@@ -141,36 +132,6 @@ def quantize(
         out, said.name, net.engine, (width, height), len(found.calibration), len(found.held_out),
         layers(made), left, judged, parts, (model.ByteSize(), out.stat().st_size),
     )  # fmt: skip
-
-
-def _best(
-    float_net: StagedNetwork,
-    split: onnx.ModelProto,
-    frames: Frames,
-    ends: Ends,
-    running: Callable[[onnx.ModelProto], StagedNetwork],
-    say: Callable[[str], None],
-) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
-    """Return the network in 8 bits, what is left in float at its ends, and the network running; ``split``: as when it is cut."""
-    said = float_net.sidecar
-    scores = [*filter(None, said.scores)]
-
-    def made(left: tuple[str, ...]) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
-        say("calibrating" + (", first and last layers in float" if left else ""))
-        samples = ({said.input.name: said.input.normalised(frame[IMAGE])} for frame in frames.calibration)
-        model = quantized(split, samples, left=left)
-        return model, left, running(model)
-
-    def agrees(net: StagedNetwork) -> float:
-        found = agreement(float_net, net, frames.calibration[:: -(-len(frames.calibration) // TRIED)])
-        return found.mean_iu if found.mean_iu is not None else 1 - (found.difference or 0.0)
-
-    outer = end_layers(ready(split), [said.output, *scores])
-    first = made(outer if ends == "float" else ())
-    if ends != "auto" or (score := agrees(first[2])) >= GOOD:
-        return first
-    second = made(outer)
-    return second if agrees(second[2]) >= score + BETTER else first
 
 
 class Frames(NamedTuple):
