@@ -191,7 +191,6 @@ KINDS = {
         Said(mean=MEAN, std=STD, output="scores"),
         options={"output_names": ["scores", "confidence"]},
     ),
-    "a batch of four": Kind(Net, example=FRAME.expand(4, -1, -1, -1)),
 }
 
 
@@ -270,12 +269,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], Tensor, Said, tuple[str, ...]]
         ("[1, 64, 96, 3]", "Export the network up to its argmax"),
     ),
     "too few names": (lambda: Net(behind=lambda y: y.argmax(1) + 4), FRAME, ids(4), ("the id", "--classes")),
-    "a batch that a reshape writes down": (
-        lambda: Net(behind=lambda y: y.reshape(2, 4, -1).reshape(2, 4, HEIGHT, WIDTH)),
-        FRAME.expand(2, -1, -1, -1),
-        FLOATS,
-        ("Reshape", "made for 2 frames at once: export it for one"),
-    ),
+    "a batch of four": (Net, FRAME.expand(4, -1, -1, -1), FLOATS, ("[4, 3, 64, 96]", "must be one frame")),
     "scores without a batch": (lambda: Net(behind=lambda y: y[0]), FRAME, FLOATS, ("[4, 64, 96]", "another --output")),
 }
 

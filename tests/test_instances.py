@@ -620,7 +620,7 @@ def test_thresholds_and_names_may_stand_in_a_json_file_beside_the_export(tmp_pat
 
 def test_an_export_whose_normalisation_is_not_known_asks_for_it(tmp_path):
     onnx.save(shaped_model("queries"), tmp_path / "masks.onnx")
-    with pytest.raises(UsageError, match=r'nor masks\.json says input\.scale.*"mean"') as told:
+    with pytest.raises(UsageError, match=r'give --mean and --std.*masks\.json.*"mean"') as told:
         clockseg.load(tmp_path / "masks.onnx", engine=ENGINE)
     (tmp_path / "masks.json").write_text(str(told.value).split("your own values: ")[1])
     net = clockseg.load(tmp_path / "masks.onnx", engine=ENGINE)

@@ -21,7 +21,7 @@ import networks
 from clockseg import NetworkError, UsageError, run
 from clockseg.cli.main import main
 from clockseg.clocks.spec import parse_schedule
-from clockseg.networks.cut_input import frame_input, smallest_multiple
+from clockseg.networks.cut_input import fitted, frame_input
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.load import files_of, load
 from clockseg.networks.source import Said
@@ -117,7 +117,7 @@ def test_bytes_and_ids_need_nothing_said(suffix: str, engine: str, tmp_path: Pat
     assert np.array_equal(net(frame()), frame().argmax(2))
 
 
-def test_a_size_that_is_fixed_by_the_file_or_by_constants_inside_is_not_asked_for(tmp_path: Path) -> None:
+def test_a_size_that_is_fixed_by_the_file_or_by_constants_inside(tmp_path: Path) -> None:
     path = bare(tmp_path, said={"input": {**SAID["input"], "width": WIDTH, "height": HEIGHT}})
     assert load(path)(frame()).shape == (HEIGHT, WIDTH)
     model = onnx.load(path)
@@ -131,10 +131,9 @@ def test_a_size_that_is_fixed_by_the_file_or_by_constants_inside_is_not_asked_fo
         for dim, side in zip(value.type.tensor_type.shape.dim[2:], ("h", "w"), strict=True):
             dim.dim_param = side
     onnx.save(model, path)
-    path.with_suffix(".json").write_text(json.dumps(SAID))
     net = load(path)
     assert (net.sidecar.input.width, net.sidecar.input.height) == SIZE
-    assert net(frame()).shape == (HEIGHT, WIDTH)
+    assert net(frame()[:20]).shape == (20, WIDTH)  # padded
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -196,29 +195,26 @@ def test_a_network_as_a_video_is_refused_before_anything_is_written(
 
 def test_what_only_the_user_knows_is_asked_for(tmp_path: Path) -> None:
     path = bare(tmp_path)
-    with pytest.raises(UsageError, match=r'runs uncut.*write .*\.json.*"mean": \[0\.485') as told:
+    with pytest.raises(UsageError, match=r'runs uncut.*Write .*\.json.*"mean": \[0\.485') as told:
         load(path)
     example = json.loads(str(told.value).split("your own values: ")[1])
     path.with_suffix(".json").write_text(json.dumps(example))
     assert load(path)(frame()).shape == (HEIGHT, WIDTH)
-    assert example["classes"] == ["class 0", "class 1", "class 2", "class 3"]
     ids = several(tmp_path / "ids.onnx", {"ids": (INT64, [1, HEIGHT, WIDTH])})
-    with pytest.raises(UsageError, match=r'nor ids\.json says classes.*"classes": \["background'):
+    with pytest.raises(UsageError, match=r'is a map of class ids.*Write .*ids\.json .*"classes": \['):
         load(ids, engine="onnxruntime")
 
 
-def test_the_missing_fields_are_named_and_the_example_can_be_pasted(tmp_path: Path) -> None:
+def test_the_example_can_be_pasted(tmp_path: Path) -> None:
     path = free(tmp_path)
-    with pytest.raises(
-        UsageError, match=r"says input\.width, input\.height, input\.scale.*clockseg cut .* --size"
-    ) as told:
+    with pytest.raises(UsageError, match=r"takes frames of any size: give --size.*clockseg cut") as told:
         load(path)
     example = json.loads(str(told.value).split("your own values: ")[1])
     path.with_suffix(".json").write_text(json.dumps(example))
     assert load(path)(frame()).shape == (HEIGHT, WIDTH)
     del example["input"]["width"]
     path.with_suffix(".json").write_text(json.dumps(example))
-    with pytest.raises(UsageError, match=r"nor free\.json says input\.width\. Cut it"):
+    with pytest.raises(UsageError, match=r"takes frames of any size: give --size"):
         load(path)
 
 
@@ -226,7 +222,7 @@ def test_frames_of_any_size_are_padded_as_the_network_needs(tmp_path: Path) -> N
     path = free(tmp_path)
     path.with_suffix(".json").write_text(json.dumps(SAID))
     net = load(path, size=(50, 30))
-    assert net.sidecar.input.pad_multiple == smallest_multiple(frame_input(onnx.load(path)), (50, 30)) > 1
+    assert net.sidecar.input.pad_multiple == fitted(frame_input(onnx.load(path)), (50, 30)).multiple > 1
     assert net(frame()[:30]).shape == (30, WIDTH)
     said = {"input": {**SAID["input"], "pad_multiple": 1}}
     path.with_suffix(".json").write_text(json.dumps(said))
@@ -245,9 +241,9 @@ def test_frames_of_any_size_are_padded_as_the_network_needs(tmp_path: Path) -> N
         ({"input": 5}, r"json: input is 5; it must be an object"),
         (
             {"input": {**SAID["input"], "width": 640, "height": 480}},
-            r"--size 640x480: the file is fixed to 48x32.*write into .*json",
+            r"--size 640x480: the file is fixed to 48x32.*Write .* into .*json",
         ),
-        ({"classes": ["a", "b", "c"]}, r"3 classes are named, and 'scores' .* scores 4: .* write into .*json"),
+        ({"classes": ["a", "b", "c"]}, r"3 classes are named, and 'scores' .* scores 4: .* Write .* into .*json"),
         ({"classes": ["a", "b", "c", "d", "e"]}, r"5 classes are named, and 'scores' .* scores 4"),
         ({"classes": "a"}, r'json: classes is "a"; it must be a list of strings'),
     ],
@@ -255,11 +251,6 @@ def test_frames_of_any_size_are_padded_as_the_network_needs(tmp_path: Path) -> N
 def test_wrong_fields_are_named_with_their_file(tmp_path: Path, said: dict[str, Any], error: str) -> None:
     with pytest.raises((NetworkError, UsageError), match=error):
         load(bare(tmp_path, said={**SAID, **said}))
-
-
-def test_wrong_classes_are_named_before_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match=r"1 classes are named, and 'scores' .* scores 4"):
-        load(bare(tmp_path, said={"classes": ["a"]}))
 
 
 def test_what_can_not_run(tmp_path: Path) -> None:
@@ -304,22 +295,13 @@ def several(path: Path, outputs: dict[str, tuple[int, list[int]]]) -> Path:
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
-def test_of_several_outputs_the_only_one_of_classes_is_taken(tmp_path: Path) -> None:
-    depth, ids = (FLOAT, [1, 1, HEIGHT, WIDTH]), (INT64, [1, HEIGHT, WIDTH])
-    scores = {"depth": depth, "scores": (FLOAT, [1, 5, HEIGHT, WIDTH]), "ids": ids}
-    assert load(several(tmp_path / "a.onnx", scores)).sidecar.output == "scores"
-    beside = several(tmp_path / "b.onnx", {"sure": (FLOAT, [1, HEIGHT, WIDTH]), "ids": ids}).with_suffix(".json")
-    beside.write_text(json.dumps({**SAID, "classes": ["a", "b", "c"]}))
-    assert load(tmp_path / "b.onnx").sidecar.output == "ids"
-
-
 @pytest.mark.parametrize("suffix", [".onnx", ".xml"])
-def test_of_several_that_may_be_it_one_must_be_named(tmp_path: Path, suffix: str) -> None:
+def test_of_several_outputs_one_must_be_named(tmp_path: Path, suffix: str) -> None:
     maps = (FLOAT, [1, 5, HEIGHT, WIDTH])
     path = several(tmp_path / "two.onnx", {"out": maps, "aux": maps})
     openvino.save_model(openvino.convert_model(path), path.with_suffix(".xml"))
     path = path.with_suffix(suffix)
-    with pytest.raises(UsageError, match=r'has 2 outputs: .*aux \[1, 5, 32, 48\].*\{"output": "') as told:
+    with pytest.raises(UsageError, match=r'has 2 outputs: .*aux \[1, 5, 32, 48\].*"output": "') as told:
         load(path)
     assert "class scores are [1, classes, h, w]" in str(told.value)
     path.with_suffix(".json").write_text(json.dumps({**SAID, "output": "aux"}))

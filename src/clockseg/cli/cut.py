@@ -95,7 +95,7 @@ def _add_frame_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_class_options(group: argparse._ArgumentGroup) -> None:
-    help = "tensor of class scores or of class ids (default: the only such output)"
+    help = "tensor of class scores or of class ids (default: the only output)"
     group.add_argument("--output", metavar="NAME", help=help)
     help = (
         "class names, separated by commas, or a file of them: one per line, a JSON list, a JSON object of id: name, or a data "

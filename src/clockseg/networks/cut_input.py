@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.nodes import copied, inputs_of, rename, with_sides
 from clockseg.graph.sidecar import Input
-from clockseg.graph.static import Static, declared_shape, misfit
+from clockseg.graph.static import declared_shape, misfit
 from clockseg.instances.recognising import IMAGENET, Triple
 from clockseg.networks.source import Said, Told
 from clockseg.types import Size
@@ -24,10 +21,6 @@ NEAR = "clockseg.input"
 LOOKED_AT = (512, 256)
 """The working size, WIDTH and HEIGHT, of a file that takes any and says none: shares of work hardly depend on it."""
 MULTIPLES = (1, 2, 4, 8, 16, 32, 64)
-_PROPORTIONS = (1, 2, 4 / 3, 16 / 9, 1 / 2)
-"""Width over height of the sizes that are tried where constants fix the number of positions alone."""
-_SMALLEST, _TRIES = 16, 60
-"""The smallest side of a size that is tried, and the number of sizes."""
 IMAGENET_OPTIONS = " ".join(
     f"--{name} {','.join(map(str, of))}" for name, of in zip(("mean", "std"), IMAGENET, strict=True)
 )
@@ -35,7 +28,7 @@ IMAGENET_OPTIONS = " ".join(
 
 
 class FrameInput(NamedTuple):
-    """A network that reads one frame [1, 3, height, width] by ``name``; ``size`` if it is fixed; the ``batch`` it had.
+    """A network that reads one frame [1, 3, height, width] by ``name``; ``size`` if it is fixed; ``bytes``: pixels as they are.
 
     ``multiple``: the multiple that its sides must have (``fitted``).
     """
@@ -43,7 +36,6 @@ class FrameInput(NamedTuple):
     model: onnx.ModelProto
     name: str
     size: Size | None
-    batch: int
     bytes: bool
     told: tuple[Told, ...]
     multiple: int = 1
@@ -65,18 +57,15 @@ def frame_input(model: onnx.ModelProto) -> FrameInput:
         model = read_channels_first(model, name)
         dims = [dims[0], dims[3], dims[1], dims[2]]
         told.append(Told("layout", "channels last", "a transpose is inserted, because frames come channels first"))
-    if len(dims) != 4 or dims[1] not in (0, 3):
+    if len(dims) != 4 or dims[0] > 1 or dims[1] not in (0, 3):
         said = ", ".join(dim.dim_param or str(dim.dim_value) for dim in value.type.tensor_type.shape.dim)
         raise NetworkError(
-            f"the network's input {name!r} is [{said}]; it must be a frame, "
+            f"the network's input {name!r} is [{said}]; it must be one frame, "
             "[1, 3, height, width] or [1, height, width, 3]. Export it with such an input: other preprocessing can be part of the graph."
         )
-    if dims[0] > 1:
-        model = one_frame(model, name)
-        told.append(Told("batch", str(dims[0]), "fixed in the file; changed to 1, and compared with the original"))
     size = (dims[3], dims[2]) if dims[2] and dims[3] else None
     whole = value.type.tensor_type.elem_type in (TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
-    return FrameInput(model, name, size, max(dims[0], 1), whole, (*told, Told("input", name, "the only input")))
+    return FrameInput(model, name, size, whole, (*told, Told("input", name, "the only input")))
 
 
 def describe(frame: FrameInput, said: Said, by: dict[str, str]) -> tuple[Input, tuple[Told, ...]]:
@@ -171,79 +160,30 @@ def normalisation(said: Said) -> tuple[Triple, Triple]:
 
 
 def fitted(frame: FrameInput, size: Size | None, *, multiple: int | None = None) -> FrameInput:
-    """Return ``frame`` with the multiple that its sides must have, or fixed to the one size that the network fits.
+    """Return ``frame`` with the smallest multiple that its sides must have, or fixed to ``size`` if the network fits no other.
 
     Some files declare a free height and width, and constants inside fit one size only. ``size``, ``multiple``: those that
-    the user gave. ``UsageError`` if the size is another than the only one.
+    the user gave.
     """
     if frame.size is not None:
         return frame
-    fitting = smallest_multiple(frame, size or LOOKED_AT, MULTIPLES if multiple is None else (multiple,))
-    if fitting is not None:
-        return frame._replace(multiple=fitting)
-    only = _only_size(frame, size or LOOKED_AT)
-    if only is None:
+    for one in MULTIPLES if multiple is None else (multiple,):
+        # A network that halves five times and adds skips fits odd multiples of 32 and of nothing less.
+        width, height = (one * (2 * max(1, side // (2 * one)) + 1) for side in size or LOOKED_AT)
+        if _fits(frame, (width, height)):
+            return frame._replace(multiple=one)
+    if size is None or not _fits(frame, size):
         return frame
-    if size not in (None, only):
-        raise UsageError(
-            f"--size {_shown(size)}: the network fits {_shown(only)} only, by constants inside the file; leave --size out, or "
-            "export it with a free height and width."
-        )
     why = "the file fits this size only, by constants inside; frames are scaled to fit and padded"
     return frame._replace(
-        model=with_sides(frame.model, frame.name, (None, None, *only[::-1])),
-        size=only,
-        told=(*frame.told, Told("size", _shown(only), why)),
+        model=with_sides(frame.model, frame.name, (None, None, *size[::-1])),
+        size=size,
+        told=(*frame.told, Told("size", _shown(size), why)),
     )
 
 
-def smallest_multiple(frame: FrameInput, size: Size, tried: Iterable[int] = MULTIPLES) -> int | None:
-    """Return the first of ``tried`` whose multiples near ``size`` the network fits as sides; None if it fits none."""
-    for one in tried:
-        # A network that halves five times and adds skips fits odd multiples of 32 and of nothing less.
-        width, height = (one * (2 * max(1, side // (2 * one)) + 1) for side in size)
-        if misfit_at(frame, (width, height)) is None:
-            return one
-    return None
-
-
-def misfit_at(frame: FrameInput, size: Size) -> tuple[Static, onnx.NodeProto] | None:
-    """Return ``static.misfit`` of the network at ``size``."""
-    return misfit(frame.model, {frame.name: (1, 3, size[1], size[0])})
-
-
-def _only_size(frame: FrameInput, size: Size) -> Size | None:
-    """Return a size at which all nodes fit, found from the first one that doesn't at ``size``; None if there is none."""
-    wrong = misfit_at(frame, size)
-    if wrong is None:
-        return size
-    tries = itertools.islice(dict.fromkeys(_likely(*wrong, size)), _TRIES)
-    return next((one for one in tries if misfit_at(frame, one) is None), None)
-
-
-def _likely(found: Static, node: onnx.NodeProto, size: Size) -> Iterator[Size]:
-    """Yield sizes at which ``node`` may fit its inputs: those that bring one of their shapes at ``size`` to another."""
-    width, height = size
-    shapes = [found.shape(name) for name in node.input if name in found.types]
-    shapes += [tuple(map(int, found.folded[name])) for name in node.input if _is_list(found, name)]
-    pairs = [pair for pair in itertools.permutations(shapes, 2) if all(side > 0 for shape in pair for side in shape)]
-    sizes: list[tuple[float, float]] = []
-    for wanted, given in pairs:
-        for row in (2, 1) if len(wanted) == len(given) == 4 else ():
-            sizes.append((width * wanted[row + 1] / given[row + 1], height * wanted[row] / given[row]))
-    for wanted, given in pairs:
-        # Tokens, of which one may be none of the picture; how many there are says nothing of the proportions.
-        counts = [(math.prod(wanted), math.prod(given)), *zip(wanted, given, strict=False)]
-        ratios = [(one - extra) / (other - extra) for one, other in counts for extra in (0, 1) if min(one, other) > 1]
-        areas = [width * height * ratio for ratio in ratios if ratio != 1]
-        sizes += [(math.sqrt(area * wide), math.sqrt(area / wide)) for area in areas for wide in _PROPORTIONS]
-    for across, down in sizes:
-        if math.isclose(across, round(across)) and math.isclose(down, round(down)) and min(across, down) >= _SMALLEST:
-            yield round(across), round(down)
-
-
-def _is_list(found: Static, name: str) -> bool:
-    return name in found.folded and found.folded[name].ndim == 1 and found.folded[name].dtype == np.int64
+def _fits(frame: FrameInput, size: Size) -> bool:
+    return misfit(frame.model, {frame.name: (1, 3, size[1], size[0])}) is None
 
 
 def one_batch(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -276,32 +216,4 @@ def read_channels_first(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     del dims[:]
     dims.extend([batch, channels, height, width])
     model.graph.node.insert(0, helper.make_node("Transpose", [name], [NEAR], name=NEAR, perm=[0, 2, 3, 1]))
-    return model
-
-
-def one_frame(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """Change a fixed batch of ``model`` to one; recorded shapes are dropped."""
-    model = with_sides(model, name, (1, None, None, None))
-    del model.graph.value_info[:]
-    for output in model.graph.output:
-        for dim in output.type.tensor_type.shape.dim[:1]:
-            dim.Clear()
-    return model
-
-
-def batched(model: onnx.ModelProto, name: str, batch: int, output: str) -> onnx.ModelProto:
-    """Change ``model``, of a fixed ``batch``, to read one frame, repeat it over the batch, and return the first output."""
-    model = one_frame(model, name)
-    tiled, last = f"{name}.tiled", f"{output}.batch"
-    rename(model.graph.node, {name: tiled, output: last})
-    constants = {
-        f"{tiled}.repeats": np.array([batch, 1, 1, 1], np.int64),
-        f"{output}.start": np.array([0], np.int64),
-        f"{output}.end": np.array([1], np.int64),
-        f"{output}.axis": np.array([0], np.int64),
-    }
-    model.graph.initializer.extend(numpy_helper.from_array(value, key) for key, value in constants.items())
-    model.graph.node.insert(0, helper.make_node("Tile", [name, f"{tiled}.repeats"], [tiled], name=tiled))
-    ends = [last, *(key for key in constants if key.startswith(f"{output}."))]
-    model.graph.node.append(helper.make_node("Slice", ends, [output], name=f"{output}.first"))
     return model

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from onnx import TensorProto, helper, numpy_helper
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import extraction
 from clockseg.graph.nodes import attribute, extended
-from clockseg.graph.places import Grid
 from clockseg.graph.static import Static
 from clockseg.instances.recognising import KINDS, shown
 from clockseg.networks.source import Told
@@ -36,72 +34,28 @@ class Outcome(NamedTuple):
 
 
 def output_named(model: onnx.ModelProto, static: Static, name: str | None) -> tuple[str, tuple[Told, ...]]:
-    """Return ``name``, or the network's only output of classes; ``UsageError`` if there are several."""
-    there = [value.name for value in model.graph.output]
+    """Return ``name``, or the network's only output; ``UsageError`` if there are several."""
     if name is not None:
         return name, ()
-    known = {
-        one: (static.types[one][0] in extraction.SCORES, static.shape(one)) for one in there if one in static.types
-    }
-    found = there[0] if len(there) == 1 else the_classes(known)
-    if found is None:
+    there = [value.name for value in model.graph.output]
+    if len(there) != 1:
+        shapes = {one: static.shape(one) for one in there if one in static.types}
         raise UsageError(
-            f"the network has {len(there)} outputs: choose the class scores with --output: "
-            f"{shown({one: shape for one, (_, shape) in known.items()})}. {KINDS}"
+            f"the network has {len(there)} outputs: choose the class scores with --output: {shown(shapes)}. {KINDS}"
         )
-    return found, (Told("output", found, "the only output" if len(there) == 1 else "the only one that gives classes"),)
+    return there[0], (Told("output", there[0], "the only output"),)
 
 
-def the_classes(outputs: Mapping[str, tuple[bool, tuple[int, ...]]]) -> str | None:
-    """Return the only output, else the only one of class scores, else of class ids.
-
-    None if several may be it, or if any is no map of the same proportions: prototypes of masks look like class scores.
-    ``outputs``: by name, True for floats, and the shape.
-
-    >>> the_classes({"depth": (True, (1, 1, 8, 8)), "scores": (True, (1, 19, 8, 8)), "ids": (False, (1, 8, 8))})
-    'scores'
-    >>> the_classes({"out": (True, (1, 21, 8, 8)), "aux": (True, (1, 21, 8, 8))}) is None
-    True
-    """
-    scores = [
-        name
-        for name, (floats, shape) in outputs.items()
-        if floats and len(shape) == 4 and 1 not in (shape[1], shape[3])
-    ]
-    ids = [name for name, (floats, shape) in outputs.items() if not floats and len(shape) > 2]
-    found = next((one[0] for one in ([*outputs], scores, [] if scores else ids) if len(one) == 1), None)
-    fitting = found and all(alike(outputs[found][1], shape) for _, shape in outputs.values())
-    return found if len(outputs) == 1 or fitting else None
-
-
-def alike(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Return True if both are maps of about the same proportions, as far as their sides are known (0: not).
-
-    >>> alike((1, 19, 32, 64), (1, 64, 128)), alike((1, 32, 160, 160), (1, 100, 4)), alike((1, 9, 8, 8), (1, 9))
-    (True, False, False)
-    """
-    pairs = itertools.product(_sides(one), _sides(other))
-    return any(abs(a * d - b * c) <= 0.25 * max(a * d, b * c) for (a, b), (c, d) in pairs)
-
-
-def _sides(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return height and width, of which it is not known if channels come before or behind them."""
-    return {3: [shape[1:]], 4: [shape[2:], shape[1:3]]}.get(len(shape), [])
-
-
-def outcome(
-    model: onnx.ModelProto, static: Static, output: str, classes: int | None, *, frame: Size, grid: Grid | None
-) -> Outcome:
+def outcome(model: onnx.ModelProto, static: Static, output: str, classes: int | None, *, frame: Size) -> Outcome:
     """Return ``output`` as ``classes`` class scores or ids; 0: it holds none, but a map of numbers; None: as many as there are.
 
-    ``frame``: width and height of the network's input, ``grid``: the output's (``graph.places.grids``), if it is known;
-    they tell the sides of a map from its classes.
+    ``frame``: width and height of the network's input, which tell the sides of a map from its classes.
 
     Behind a softmax, a sigmoid or an argmax, which don't change which class is the highest, the scores themselves are
     taken: they are what clocks, warping and confidence read, and an argmax of small maps is done faster here.
     ``NetworkError`` where the classes don't fit.
     """
-    axis = class_axis(static, output, classes or None, frame, grid)
+    axis = class_axis(static, output, classes or None, frame)
     if classes == 0:
         return _channels_first(model, static, output, SCORES) if axis == 3 else Outcome(model, output, None, ())
     tensor, axis, passed = _behind(static, output, axis)
@@ -124,21 +78,19 @@ def outcome(
     return Outcome(model, tensor, channels, told)
 
 
-def class_axis(static: Static, tensor: str, classes: int | None, frame: Size, grid: Grid | None = None) -> int | None:
+def class_axis(static: Static, tensor: str, classes: int | None, frame: Size) -> int | None:
     """Return the axis of classes of a map of scores, 1 or 3, as long as there are ``classes``, if their number is known.
 
-    Where both may be it: the one beside the axes of ``grid``, else the one beside sides in the proportion of ``frame``.
+    Where both may be it: the one beside sides in the proportion of ``frame``.
     """
     shape = static.shape(tensor)
     if len(shape) != 4 or static.types[tensor][0] not in extraction.SCORES:
         return None
     fitting = [axis for axis in (1, 3) if classes in (None, shape[axis])] or [1, 3]
-    if grid is not None and len(grid.axes) == 2:
-        fitting = [axis for axis in fitting if axis not in grid.axes] or fitting
-    return min(fitting, key=lambda axis: _stretched(shape[2:] if axis == 1 else shape[1:3], frame))
+    return min(fitting, key=lambda axis: stretched(shape[2:] if axis == 1 else shape[1:3], frame))
 
 
-def _stretched(sides: tuple[int, ...], frame: Size) -> float:
+def stretched(sides: tuple[int, ...], frame: Size) -> float:
     """Return the distance of a map of ``sides`` (height, width) from the frame's proportions: 0 if both strides are equal.
 
     Also if a side is not known.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +16,10 @@ from clockseg.engines import engine as by_name
 from clockseg.engines.auto import first_able
 from clockseg.errors import UsageError
 from clockseg.files import folder_beside, publish
-from clockseg.graph import onnx_reader, sidecar
+from clockseg.graph import sidecar
 from clockseg.graph.choice import Choice
 from clockseg.graph.sidecar import Input
-from clockseg.networks.checking import HALF_TOLERANCE, Apart, check_cut, noise, picture, whole
-from clockseg.networks.cut_input import batched
+from clockseg.networks.checking import HALF_TOLERANCE, Apart, check_cut, noise, picture
 from clockseg.networks.inspection import Inspection, inspect
 from clockseg.networks.load import Engine, assemble
 from clockseg.networks.settling import Cutting, Settled, settle
@@ -81,7 +79,7 @@ def cut_network(
     written = replace(found.sidecar, schedule=schedule)
     with folder_beside(out, "Give another --out.") as folder:
         file = folder / out.name
-        _write(source, found.model, file)
+        onnx.save(found.model, file)
         sidecar.write(written, file.with_suffix(".json"))
         inspection = inspect(file, engine=engine, threads=threads, repeat=repeat)
         publish({file.with_suffix(end): out.with_suffix(end) for end in (".json", ".onnx")})
@@ -96,7 +94,7 @@ def cut_network(
 
 
 def _checked(found: Settled, compile: Engine, tolerance: float | None) -> tuple[Apart, StagedNetwork]:
-    """Compare the network in parts with the whole and, where a batch was made one, with the batch; return it compiled."""
+    """Compare the network in parts with the whole; return it compiled."""
     if found.sidecar.instances is not None:
         running = assemble(found.model, found.sidecar, engine=compile)
         for image in (noise((64, 48)), picture((640, 480))):
@@ -105,21 +103,7 @@ def _checked(found: Settled, compile: Engine, tolerance: float | None) -> tuple[
     running = assemble(found.model, replace(found.sidecar, classes=(), palette=(), ignore=None), engine=compile)
     size = (found.sidecar.input.width, found.sidecar.input.height)
     images = (noise(size), picture(size))
-    apart = check_cut(running, images, tolerance=tolerance, classes=len(found.sidecar.classes))
-    if found.frame.batch == 1:
-        return apart, running
-    frame, output = found.frame, found.sidecar.output
-    as_it_was = whole(batched(found.model, frame.name, frame.batch, output), found.sidecar.input, output)
-    batch = replace(running, whole=compile(as_it_was).stages[0].body)
-    return apart.worst(check_cut(batch, images, tolerance=tolerance)), running
-
-
-def _write(source: Source, model: onnx.ModelProto, file: Path) -> None:
-    """Copy the file byte for byte if nothing was changed and it keeps its weights inside; else write the graph."""
-    if source.file is not None and model is source.model and not onnx_reader.weight_files(source.file):
-        shutil.copyfile(source.file, file)
-    else:
-        onnx.save(model, file)
+    return check_cut(running, images, tolerance=tolerance, classes=len(found.sidecar.classes)), running
 
 
 def cut(

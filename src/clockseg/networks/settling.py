@@ -9,6 +9,7 @@ from typing import NamedTuple
 import onnx
 from onnx import helper
 
+from clockseg.engines import openvino_file
 from clockseg.engines.profile import graph_seconds
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader
@@ -18,7 +19,6 @@ from clockseg.graph.extraction import SCORES
 from clockseg.graph.neutral import CROP, ENLARGE, Graph
 from clockseg.graph.nodes import copied
 from clockseg.graph.onnx_split import applied
-from clockseg.graph.places import grids
 from clockseg.graph.rule import Division, divide, nearest_tensors
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits
@@ -27,7 +27,7 @@ from clockseg.instances.network import STAGE
 from clockseg.instances.recognising import KINDS, Recognised, recognise
 from clockseg.networks.checking import in_half_precision
 from clockseg.networks.cut_input import FrameInput, describe, fitted, frame_input
-from clockseg.networks.cut_output import Outcome, alike, outcome, output_named
+from clockseg.networks.cut_output import Outcome, outcome, output_named, stretched
 from clockseg.networks.framing import Framing
 from clockseg.networks.source import RECOMMENDED, Said, Source, Told, numbered
 
@@ -57,15 +57,14 @@ class Cutting:
 class Settled(NamedTuple):
     """A graph that frames fit, its sidecar, which has no schedule yet, and what was found on the way.
 
-    ``half``: whether it computes in 16 bits anywhere.
+    ``half``: True if it computes in 16 bits anywhere.
     """
 
     model: onnx.ModelProto
-    frame: FrameInput
     sidecar: Sidecar
-    choice: Choice | None
-    told: tuple[Told, ...]
-    notes: tuple[str, ...]
+    told: tuple[Told, ...] = ()
+    choice: Choice | None = None
+    notes: tuple[str, ...] = ()
     half: bool = False
 
 
@@ -85,9 +84,9 @@ def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
     try:
         static = _at(frame.model, reads)
     except NetworkError as error:
-        if frame.batch == 1:
+        if frame.size is not None:
             raise
-        raise NetworkError(f"{error} The file is made for {frame.batch} frames at once: export it for one.") from error
+        raise NetworkError(f"{error} If constants in the file fit one size only, give that as --size.") from error
     made, output_told = _outcome(frame, static, said)
     names, classes_told = _classes(said, made)
     static = static if made.model is frame.model else _at(made.model, reads)
@@ -104,7 +103,7 @@ def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
     )
     told = (*source.told, *frame.told, *read_told, *output_told, *made.told, *classes_told)
     found = replace(bare, scores=scores if any(scores) else ())
-    return Settled(made.model, frame, found, choice, told, _notes(division, choice), in_half_precision(static))
+    return Settled(made.model, found, told, choice, _notes(division, choice), in_half_precision(static))
 
 
 def _at(model: onnx.ModelProto, reads: Input) -> Static:
@@ -113,11 +112,16 @@ def _at(model: onnx.ModelProto, reads: Input) -> Static:
     return fix(model, {reads.name: (1, 3, height, width)})
 
 
-def settle_whole(frame: FrameInput, given: Said, name: str) -> Settled:
-    """Settle everything of a network of maps that runs uncut; its classes are numbers, or none, where nobody names them.
+def settle_whole(source: Source, given: Said, name: str) -> Settled:
+    """Settle everything of a network that runs uncut; the classes of scores are numbers where nobody names them.
 
     Shapes that are not known at the working size are those that the file declares.
     """
+    head = recognised(source.model, given)
+    if head is not None:
+        return settle_instances(head, source, given, name)
+    frame = frame_input(source.model)
+    frame = frame if given.pad_multiple is not None else fitted(frame, given.size)
     reads, _ = describe(frame, given, {})
     try:
         static = _at(frame.model, reads)
@@ -129,7 +133,12 @@ def settle_whole(frame: FrameInput, given: Said, name: str) -> Settled:
         kind, _ = static.types[frame.name]
         static.types[frame.name] = kind, (1, 3, reads.height, reads.width)
     made, _ = _outcome(frame, static, given, whole=True)
-    names = () if given.classes is None and made.channels in (None, 1) else _classes(given, made)[0]
+    kinds = {value.name: value.type.tensor_type.elem_type for value in made.model.graph.output}
+    count = openvino_file.class_count(frame.model, made.tensor)
+    if given.classes is None and count:
+        given = replace(given, classes=numbered(count).names)
+    is_numbers = made.channels == 1 or (made.channels is None and kinds[made.tensor] in SCORES)
+    names = () if given.classes is None and is_numbers else _classes(given, made)[0]
     bare = replace(_of_one_stage(name, reads, (made.tensor,), given, names), ignore=_ignore(given, names))
     model = made.model
     if made.tensor in static.types:
@@ -138,7 +147,7 @@ def settle_whole(frame: FrameInput, given: Said, name: str) -> Settled:
         model = copied(model)
         del model.graph.output[:]
         model.graph.output.append(helper.make_tensor_value_info(made.tensor, kind, [side or None for side in sides]))
-    return Settled(model, frame, bare, None, (), ())
+    return Settled(model, bare)
 
 
 def _outcome(frame: FrameInput, static: Static, said: Said, *, whole: bool = False) -> tuple[Outcome, tuple[Told, ...]]:
@@ -149,10 +158,10 @@ def _outcome(frame: FrameInput, static: Static, said: Said, *, whole: bool = Fal
     _, _, height, width = static.shape(frame.name)
     classes = None if said.classes is None else len(said.classes)
     kind, shape = static.types[output]
-    if whole and classes is None and len(shape) == 3 and kind in SCORES and alike(shape, (1, height, width)):
+    is_map = len(shape) == 3 and kind in SCORES and stretched(shape[1:], (width, height)) <= 0.25
+    if whole and classes is None and is_map:
         classes = 0
-    grid = grids(graph, static.shapes).get(output)
-    return outcome(frame.model, static, output, classes, frame=(width, height), grid=grid), told
+    return outcome(frame.model, static, output, classes, frame=(width, height)), told
 
 
 def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ...]]:
@@ -308,7 +317,7 @@ def recognised(model: onnx.ModelProto, given: Said) -> Recognised | None:
     return None if given.classes == () else recognise(model)
 
 
-def implied(found: Recognised, frame: FrameInput) -> Said:
+def _implied(found: Recognised, frame: FrameInput) -> Said:
     """Return what an instance network tells of its frames."""
     pixels = None if frame.bytes else found.pixels
     plain = Said() if pixels is None else Said(mean=pixels[0], std=pixels[1], scale=1 / 255)
@@ -318,7 +327,7 @@ def implied(found: Recognised, frame: FrameInput) -> Said:
 def settle_instances(found: Recognised, source: Source, given: Said, name: str) -> Settled:
     """Settle everything of an instance network, whose head was ``found``."""
     frame = frame_input(source.model)
-    said = given.over(source.said).over(implied(found, frame))
+    said = given.over(source.said).over(_implied(found, frame))
     reads, told = describe(frame, said, {})
     reads = replace(reads, pad_value=found.pad_value or reads.pad_value)
     names, names_told = _instance_classes(found, said)
@@ -334,7 +343,7 @@ def settle_instances(found: Recognised, source: Source, given: Said, name: str) 
         ),
     )
     sidecar = replace(_of_one_stage(name, reads, head.outputs, said, names), instances=head.facts())
-    return Settled(frame.model, frame, sidecar, None, (*source.told, *frame.told, *told, *about, *names_told), ())
+    return Settled(frame.model, sidecar, (*source.told, *frame.told, *told, *about, *names_told))
 
 
 def _of_one_stage(name: str, reads: Input, outputs: tuple[str, ...], said: Said, names: tuple[str, ...]) -> Sidecar:

@@ -158,14 +158,13 @@ class Told(NamedTuple):
 class Source:
     """A network as it came: its graph, a name for it, what it says of itself, and who says so (``by``).
 
-    ``file``: the ONNX file it was read from, if it is one. ``told``: what was settled on the way.
+    ``told``: what was settled on the way.
     """
 
     model: onnx.ModelProto
     name: str
     said: Said = Said()
     by: str = ""
-    file: Path | None = None
     told: Sequence[Told] = ()
 
 
@@ -179,4 +178,4 @@ def onnx_source(path: Path) -> Source:
             f"{path} can't be cut; give the ONNX file that it was made from. It runs uncut: clockseg segment VIDEO --network {path} "
             "--out DIR"
         )
-    return Source(onnx_reader.read(path), path.stem, file=path)
+    return Source(onnx_reader.read(path), path.stem)

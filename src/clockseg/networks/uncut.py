@@ -7,28 +7,25 @@ file may say what the file doesn't; it is a sidecar (``clockseg.graph.sidecar``)
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import onnx
 
-from clockseg.engines import openvino_file
+from clockseg.engines.openvino_file import graph_of
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar
-from clockseg.graph.extraction import SCORES
 from clockseg.graph.sidecar import Sidecar
 from clockseg.instances.recognising import IMAGENET
-from clockseg.networks.cut_input import IMAGENET_OPTIONS, FrameInput, fitted, frame_input
-from clockseg.networks.settling import implied, recognised, settle_instances, settle_whole
-from clockseg.networks.source import Said, Source, numbered
+from clockseg.networks.cut_input import FrameInput, frame_input
+from clockseg.networks.settling import settle_whole
+from clockseg.networks.source import Said, Source
 from clockseg.types import Size
 
 _EXAMPLE = (512, 512)
 """The working size that is shown as an example where only the user knows it."""
-_CLASSES = ("background", "person")
 
 
 def read(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]:
@@ -43,8 +40,7 @@ def read(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]:
         sidecar.read(beside)  # which raises the error
     data = data or {}
     said, given = _said(data, beside), data.get("input", {})
-    sized = size or said.size
-    model = onnx_reader.read(path) if path.suffix == ".onnx" else openvino_file.graph_of(path, sized or _EXAMPLE)
+    model = onnx_reader.read(path) if path.suffix == ".onnx" else graph_of(path, size or said.size or _EXAMPLE)
     frame = frame_input(model)
     names = {
         "input.name": (given.get("name"), [frame.name]),
@@ -55,36 +51,18 @@ def read(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]:
             raise NetworkError(f"{beside}: {field} is {json.dumps(name)}, and the file has {', '.join(there)}.")
     if size is not None:
         said = replace(said, size=None if frame.size else size)
-    head = recognised(model, said)
-    with _explained(path, beside):
-        if head is not None:
-            said = said.over(implied(head, frame))
-        elif said.pad_multiple is None:
-            frame = fitted(frame, said.size)
-        examples = _examples(frame, said)
-        normal = {name: value for name, value in examples.items() if name in ("scale", "mean", "std")}
-        said = said.over(Said(size=_EXAMPLE if "width" in examples else None, **normal))
-        if head is None:
-            found = settle_whole(frame, said, path.stem)
-        else:
-            found = settle_instances(head, Source(model, path.stem), said, path.stem)
+    try:
+        found = settle_whole(Source(model, path.stem), said, path.stem)
+    except (NetworkError, UsageError) as error:
+        example = {"format": sidecar.FORMAT} | data | {"input": _examples(frame, said) | given}
+        raise type(error)(
+            f"{path.name} runs uncut: {error} Write what these options of clockseg cut would say into {beside} (such as "
+            f'"output": "NAME", "classes": ["NAME", "NAME"]), with your own values: {json.dumps(example)}'
+        ) from error
     told = json.loads(sidecar.dump(found.sidecar))
     full = told | data | {"input": told["input"] | given, "output": found.sidecar.output}
-    if head is not None:
-        full["instances"] = head.head.facts() | data.get("instances", {})
-    missing = [f"input.{name}" for name in examples if name not in given]
-    kinds = {value.name: value.type.tensor_type.elem_type for value in found.model.graph.output}
-    if "classes" not in full and kinds[found.sidecar.output] not in SCORES:
-        count = openvino_file.class_count(model, found.sidecar.output)
-        missing += [] if count else ["classes"]
-        full["classes"] = list(numbered(count).names if count else _CLASSES)
-    if missing:
-        own = {"format": sidecar.FORMAT, "input": examples | given}
-        own |= {"classes": full["classes"]} if full.get("classes") and head is None else {}
-        raise UsageError(
-            f"{path.name} runs uncut, and neither it nor {beside.name} says {', '.join(missing)}{_or_cut(path, examples)} write "
-            f"{beside}, with your own values: {json.dumps(own | data | own)}"
-        )
+    if found.sidecar.instances is not None:
+        full["instances"] = told["instances"] | data.get("instances", {})
     return found.model, sidecar.parse(json.dumps(full), source=str(beside))
 
 
@@ -102,30 +80,8 @@ def _said(data: Mapping[str, Any], beside: Path) -> Said:
     return Said(**{field.name: values[field.name] for field in fields(Said) if field.name in there})
 
 
-@contextmanager
-def _explained(path: Path, beside: Path) -> Iterator[None]:
-    """Add to errors, which speak of the options of ``clockseg cut``, that a file which runs uncut has a NAME.json instead."""
-    try:
-        yield
-    except (NetworkError, UsageError) as error:
-        raise type(error)(
-            f"{path.name} runs uncut: {error} Without a cut, write into {beside} what these options would say, such as "
-            '{"output": "NAME", "classes": ["NAME", "NAME"]}.'
-        ) from error
-
-
 def _examples(frame: FrameInput, said: Said) -> dict[str, Any]:
     """Return examples for the fields of a sidecar's input that only the user knows."""
     size = {} if frame.size or said.size else dict(zip(("width", "height"), _EXAMPLE, strict=True))
     known = frame.bytes or said.mean is not None
     return size | ({} if known else {"scale": 1 / 255, "mean": IMAGENET[0], "std": IMAGENET[1]})
-
-
-def _or_cut(path: Path, examples: dict[str, Any]) -> str:
-    """Return the end of a sentence that offers to cut a file, for those that can be, up to the alternative."""
-    if path.suffix != ".onnx":
-        return ":"
-    out = path.with_name(f"{path.stem}-cut.onnx")
-    size = " --size WIDTHxHEIGHT" if "width" in examples else ""
-    pixels = f" {IMAGENET_OPTIONS}" if "mean" in examples else ""
-    return f". Cut it, with your own values (clockseg cut {path} --out {out}{size}{pixels}), or"
