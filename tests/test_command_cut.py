@@ -658,8 +658,8 @@ def test_a_schedule_that_the_network_can_not_run(tmp_path: Path) -> None:
 def test_names_of_classes(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     found = read_class_names(tmp_path / name)
-    assert found.names == ("sky", "road")
-    assert (found.palette, found.ignore) == ((((1, 2, 3), (4, 5, 6)), 9) if name == "classes.json" else ((), None))
+    colours = {"palette": ((1, 2, 3), (4, 5, 6)), "ignore": 9} if name == "classes.json" else {}
+    assert found == Said(classes=("sky", "road"), **colours)
 
 
 @pytest.mark.parametrize(

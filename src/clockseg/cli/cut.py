@@ -151,19 +151,11 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _said(args: argparse.Namespace) -> Said:
     """Return what the options specify about the network."""
-    from clockseg.networks.source import ClassNames, Said, checked, read_class_names
+    from clockseg.networks.source import Said
 
-    if args.classes in (None, "none"):
-        named = ClassNames(())
-    elif "," in args.classes and not Path(args.classes).exists():
-        named = ClassNames(checked(kinds(args.classes), "--classes"))
-    else:
-        named = read_class_names(Path(args.classes))
-    return Said(
+    said = Said(
         output=args.output,
-        classes=None if args.classes is None else named.names,
-        palette=named.palette or None,
-        ignore=named.ignore if args.ignore is None else args.ignore,
+        ignore=args.ignore,
         size=args.size,
         mean=args.mean,
         std=args.std,
@@ -171,6 +163,20 @@ def _said(args: argparse.Namespace) -> Said:
         colour=args.colour,
         pad_multiple=args.pad_multiple,
     )
+    return said.over(_classes(args.classes))
+
+
+def _classes(text: str | None) -> Said:
+    """Return what ``--classes`` specifies."""
+    from clockseg.networks.source import Said, checked, read_class_names
+
+    if text is None:
+        return Said()
+    if text == "none":
+        return Said(classes=())
+    if "," in text and not Path(text).exists():
+        return Said(classes=checked(kinds(text), "--classes"))
+    return read_class_names(Path(text))
 
 
 def _source(args: argparse.Namespace, said: Said) -> Source:

@@ -136,7 +136,7 @@ def settle_whole(source: Source, given: Said, name: str) -> Settled:
     kinds = {value.name: value.type.tensor_type.elem_type for value in made.model.graph.output}
     count = openvino_file.class_count(frame.model, made.tensor)
     if given.classes is None and count:
-        given = replace(given, classes=numbered(count).names)
+        given = replace(given, classes=numbered(count))
     is_numbers = made.channels == 1 or (made.channels is None and kinds[made.tensor] in SCORES)
     names = () if given.classes is None and is_numbers else _classes(given, made)[0]
     bare = replace(_of_one_stage(name, reads, (made.tensor,), given, names), ignore=_ignore(given, names))
@@ -181,7 +181,7 @@ def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ..
             f"{made.tensor!r} has one channel: give --classes FILE with two names, what is below 0 and what is above, or "
             "--classes none if it does not score classes (depth, edges, a matte)."
         )
-    names = numbered(made.channels).names
+    names = numbered(made.channels)
     return names, (Told("classes", str(len(names)), "without names; give them by --classes FILE"),)
 
 

@@ -29,21 +29,13 @@ FORMS = (
 )
 
 
-class ClassNames(NamedTuple):
-    """Names in the order of their ids; ``palette``: an RGB colour each, or none; ``ignore``: of pixels without a class."""
-
-    names: tuple[str, ...]
-    palette: tuple[Colour, ...] = ()
-    ignore: int | None = None
-
-
-def numbered(count: int) -> ClassNames:
+def numbered(count: int) -> tuple[str, ...]:
     """Make up names for classes that have none.
 
-    >>> numbered(2).names
+    >>> numbered(2)
     ('class 0', 'class 1')
     """
-    return ClassNames(tuple(f"class {number}" for number in range(count)))
+    return tuple(f"class {number}" for number in range(count))
 
 
 def names_of(found: Any, source: str) -> tuple[str, ...]:
@@ -87,34 +79,6 @@ def _by_id(labels: dict[str, Any], source: str) -> list[Any]:
     return [found[number] for number in range(len(found))]
 
 
-def read_class_names(path: Path) -> ClassNames:
-    """The classes in a file of any of ``FORMS``; ``DataError`` says what is wrong with it.
-
-    >>> read_class_names(Path("nowhere.txt"))
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.DataError: nowhere.txt can't be read (No such file or directory). Give one name per line in the order of
-    the ids, a JSON list of names, a JSON object of id: name (as in a transformers config.json under "id2label"), or
-    the classes.json of a folder of clips.
-    """
-    is_json = path.suffix.lower() == ".json"
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        found: Any = json.loads(text) if is_json else [line.strip() for line in text.strip().splitlines()]
-    except (OSError, ValueError, RecursionError) as error:
-        kind = "JSON" if is_json else "text"
-        reason = error.strerror if isinstance(error, OSError) else f"it is not {kind}: {error}"
-        raise DataError(f"{path} can't be read ({reason}). {FORMS}") from None
-    if isinstance(found, dict) and "classes" in found:
-        from clockseg.datasets.classes import read_classes
-
-        told = read_classes(path)
-        return ClassNames(told.names, told.palette, told.ignore)
-    if not is_json and "" in found:
-        raise DataError(f"{path}: line {found.index('') + 1} is empty; which id is its class? {FORMS}")
-    return ClassNames(names_of(found, str(path)))
-
-
 @dataclass(frozen=True)
 class Said:
     """Statements about a network; None where nothing is stated. ``classes`` is () if it outputs no class scores.
@@ -144,6 +108,36 @@ class Said:
 
 
 NOTHING_SAID = Said()
+
+
+def read_class_names(path: Path) -> Said:
+    """Read the classes in a file of any of ``FORMS``, with the colours and the id of no class that a classes.json states.
+
+    ``DataError`` says what is wrong with it.
+
+    >>> read_class_names(Path("nowhere.txt"))
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.DataError: nowhere.txt can't be read (No such file or directory). Give one name per line in the order of
+    the ids, a JSON list of names, a JSON object of id: name (as in a transformers config.json under "id2label"), or
+    the classes.json of a folder of clips.
+    """
+    is_json = path.suffix.lower() == ".json"
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        found: Any = json.loads(text) if is_json else [line.strip() for line in text.strip().splitlines()]
+    except (OSError, ValueError, RecursionError) as error:
+        kind = "JSON" if is_json else "text"
+        reason = error.strerror if isinstance(error, OSError) else f"it is not {kind}: {error}"
+        raise DataError(f"{path} can't be read ({reason}). {FORMS}") from None
+    if isinstance(found, dict) and "classes" in found:
+        from clockseg.datasets.classes import read_classes
+
+        told = read_classes(path)
+        return Said(classes=told.names, palette=told.palette or None, ignore=told.ignore)
+    if not is_json and "" in found:
+        raise DataError(f"{path}: line {found.index('') + 1} is empty; which id is its class? {FORMS}")
+    return Said(classes=names_of(found, str(path)))
 
 
 class Told(NamedTuple):
