@@ -67,7 +67,7 @@ def load(
     from clockseg.networks import uncut
 
     model, said = uncut.read(path, size if isinstance(size, tuple) else None)
-    return _assembled(model, said, engine, precision, threads, size, whole=True)
+    return assemble(model, said, engine=engine, precision=precision, threads=threads, size=size, whole=True)
 
 
 def is_uncut(path: Path) -> bool:
@@ -123,29 +123,18 @@ def assemble(
     precision: str = "f32",
     threads: int | None = None,
     size: WorkingSize | None = None,
+    whole: bool = False,
 ) -> StagedNetwork:
     """Make a staged network of a graph and a sidecar in memory; arguments as for ``load``.
+
+    ``whole``: the network runs as one stage, as those of instances always do, and not in the stages that the sidecar names.
 
     >>> assemble(*read("street"), engine=None).name
     'street'
     """
-    return _assembled(model, said, engine, precision, threads, size, whole=said.instances is not None)
-
-
-def _assembled(
-    model: onnx.ModelProto,
-    said: sidecar.Sidecar,
-    engine: str | Engine | None,
-    precision: str,
-    threads: int | None,
-    size: WorkingSize | None,
-    *,
-    whole: bool,
-) -> StagedNetwork:
-    """Make a staged network, of one stage that computes the ``whole`` or of the stages that the sidecar names."""
     head = None if said.instances is None else Head.read(said.instances)
     fit = framing(model, said, size=size)
-    if whole:
+    if whole or head is not None:
         net = staged_whole(model, said, (said.output,) if head is None else head.outputs)
     else:
         own = framing(model, said) if size == "own" else fit
