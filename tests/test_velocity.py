@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -117,7 +116,6 @@ def test_the_last_annotation_is_held_and_ignored_places_are_left_out() -> None:
     np.testing.assert_array_equal(found.labels, [np.nan, 0, 0, 0.25, 0, 1, np.nan])
     # The mean is over the frames for which there is something; the first of them is compared with itself.
     assert velocity_of(found).mean(found.labels) == pytest.approx(1.25 / 5)
-    assert velocity_of(found, first=False).mean(found.labels) == pytest.approx(1.25 / 4)
     kept = shot(TOY, "s", frames(images[:2], [three, two]), ignore=200)
     assert kept.labels[1] == 1
 
@@ -168,10 +166,9 @@ def test_mean_per_shot_then_mean_and_deviation_over_shots() -> None:
     long, short = series_shot([0, 0.3, 0.3, 0.3, 0.3, 0.6]), series_shot([0, 0.2])
     of = lambda found: found.spreads()[1]  # noqa: E731
     assert of(velocity_of(long, short)) == pytest.approx((0.2, 0.1))
-    assert of(velocity_of(long, short, first=False)) == pytest.approx((0.28, 0.08))
     assert of(velocity_of(short)) == Spread(0.1, None)
-    for first in (True, False):  # a single frame has nothing to be compared with
-        assert of(velocity_of(series_shot([0.0]), first=first)) == Spread(None, None)
+    # A single frame has nothing to be compared with.
+    assert of(velocity_of(series_shot([0.0]))) == Spread(None, None)
     assert spread([]) == Spread(None, None)
 
 
@@ -279,7 +276,7 @@ def told(capsys: pytest.CaptureFixture[str], *args: object, code: int = 0) -> di
 def test_json_is_exactly_what_is_documented(capsys, videos, network) -> None:
     found = told(capsys, *videos, "--network", network, "--engine", "onnxruntime")
     assert list(found) == [
-        "engine", "network", "first_frame", "pixels", "stages", "output", "labels", "shots", "curves",
+        "engine", "network", "pixels", "stages", "output", "labels", "shots", "curves",
     ]  # fmt: skip
     assert [stage["depth"] for stage in found["stages"]] == [1, 2, 4]
     assert list(found["stages"][0]) == [
@@ -292,28 +289,11 @@ def test_json_is_exactly_what_is_documented(capsys, videos, network) -> None:
     assert found["pixels"]["mean"] == pytest.approx(sum(one["pixels"] for one in found["shots"]) / 2)
 
 
-def test_the_first_frame_may_be_left_out(capsys, videos, network) -> None:
-    common = [videos[0], "--network", network, "--engine", "onnxruntime"]
-    with_first, without = told(capsys, *common), told(capsys, *common, "--leave-first")
-    assert (with_first["first_frame"], without["first_frame"]) == ("compared with itself", "left out")
-    assert without["pixels"]["mean"] == pytest.approx(with_first["pixels"]["mean"] * 6 / 5)
-
-
-def test_the_csv_has_a_row_a_frame_and_the_figure_is_drawn(capsys, videos, network, tmp_path) -> None:
-    out = tmp_path / "new" / "v.csv"
+def test_the_figure_is_drawn(capsys, videos, network, tmp_path) -> None:
     plot = tmp_path / "new" / "v.svg"
-    found = told(capsys, *videos, "--network", network, "--engine", "onnxruntime", "--csv", out, "--plot", plot)
-    rows = list(csv.DictReader(out.read_text().splitlines()))
-    assert list(rows[0]) == ["clip", "frame", "pixels", "low", "mid", "deep", "output", "labels"]
-    assert [(row["clip"], row["frame"]) for row in rows] == [
-        (clip, str(t)) for clip in ("fast", "slow") for t in range(6)
-    ]
-    assert [float(row["mid"]) for row in rows[:6]] == found["curves"]["high_motion"]["stages"][1]
-    assert {row["labels"] for row in rows} == {""}
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["v.csv", "v.svg"]
-    text = plot.read_text()
-    assert text.count("<svg") == 1
-    assert main(["velocity", videos[0], "--csv", str(out)]) == 2
+    told(capsys, *videos, "--network", network, "--engine", "onnxruntime", "--plot", plot)
+    assert plot.read_text().count("<svg") == 1
+    assert main(["velocity", videos[0], "--plot", str(plot)]) == 2
     assert "exists already" in capsys.readouterr().err
 
 

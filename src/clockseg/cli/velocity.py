@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli.clips import Account, clips_of, each, frames_of
@@ -42,14 +41,11 @@ def add_parser(subparsers: Any) -> None:
     help = "measure how fast each stage changes over videos"
     parser = new_command(subparsers, "velocity", run, help=help, description=DESCRIPTION)
     add_data_options(parser, "VIDEO", "videos and clips, with or without labels")
-    help = "do not count the first frame of each clip (default: count it as no change, as the authors' code does)"
-    parser.add_argument("--leave-first", action="store_true", help=help)
     add_network_options(parser)
     add_frames_options(parser)
     out = parser.add_argument_group("output")
-    out.add_argument("--csv", type=Path, metavar="FILE", help="write one row per frame")
     add_plot_option(out, "the change of each depth, and its course in the clips with the least and the most motion")
-    add_options(out, "--overwrite", help="replace existing files")
+    add_options(out, "--overwrite", help="replace an existing file")
     add_options(out, "--json")
 
 
@@ -57,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """Compare each frame with the previous one and print the result; return 1 if a clip failed or was cut short."""
     from clockseg.paper.feature_velocity import Velocity, depths_of, shot
 
-    check_new_files(args.csv, checked_plot(args), overwrite=args.overwrite)
+    check_new_files(checked_plot(args), overwrite=args.overwrite)
     account = Account()
     clips = clips_of(args, account)
     if not clips:
@@ -72,9 +68,7 @@ def run(args: argparse.Namespace) -> int:
     shots = tuple(found for _, found in each(clips, one, account))
     if not shots:
         return 1
-    found = Velocity(net.name, net.names, shots, not args.leave_first, depths)
-    if args.csv is not None:
-        found.write_csv(args.csv)
+    found = Velocity(net.name, net.names, shots, depths)
     if args.plot is not None:
         from clockseg.paper.plots import draw_velocity
 

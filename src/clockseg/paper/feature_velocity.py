@@ -8,12 +8,10 @@ zero); that of a network is the mean over shots.
 
 from __future__ import annotations
 
-import csv
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +23,6 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.step import fill
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import UsageError
-from clockseg.files import whole
 from clockseg.graph.part import GraphPart
 from clockseg.networks.load import WorkingSize, load
 from clockseg.paper.export_fcn import MEAN as BGR_MEAN
@@ -67,14 +64,13 @@ class Spread(NamedTuple):
 class Velocity:
     """Feature velocity of one network over shots.
 
-    ``first``: True to include a shot's first frame, a zero, in its mean, as the authors' code does. Shares and correlations
-    always leave it out. ``depths``: the layers up to each stage, or empty.
+    A shot's first frame, a zero, counts in its mean, as in the authors' code; shares and correlations leave it out.
+    ``depths``: the layers up to each stage, or empty.
     """
 
     network: str
     stages: tuple[str, ...]
     shots: tuple[Shot, ...]
-    first: bool = True
     depths: tuple[int, ...] = ()
 
     @property
@@ -85,7 +81,7 @@ class Velocity:
     def mean(self, series: Array) -> float | None:
         """Return the mean of one series of a shot; None if it has no two frames to compare."""
         found = series[~np.isnan(series)]
-        return float(found[0 if self.first else 1 :].mean()) if found.size > 1 else None
+        return float(found.mean()) if found.size > 1 else None
 
     def spreads(self) -> list[Spread]:
         """Return the mean and deviation over shots of each series, in the order of ``names``."""
@@ -121,7 +117,6 @@ class Velocity:
         ends = {"low_motion": ordered[0], "high_motion": ordered[-1]} if ordered else {}
         return {
             "network": self.network,
-            "first_frame": "compared with itself" if self.first else "left out",
             **_by_depth(spreads),
             "stages": [self._stage_facts(index, spreads[1 + index]) for index in range(len(self.stages))],
             "shots": [
@@ -133,15 +128,6 @@ class Velocity:
                 for name, shot in ends.items()
             },
         }
-
-    def write_csv(self, path: Path) -> None:
-        """Write one row per frame: clip, frame number, and all changes; a cell without a measurement is empty."""
-        with whole(path) as part, part.open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file)
-            rows.writerow(["clip", "frame", *self.names])
-            for shot in self.shots:
-                for index, *values in zip(shot.indices, *shot.series, strict=True):
-                    rows.writerow([shot.name, index, *("" if math.isnan(value) else float(value) for value in values)])
 
     def _stage_facts(self, index: int, spread: dict[str, Any]) -> dict[str, Any]:
         deepest, with_deepest = self.deepest, Spread(None, None)
@@ -167,9 +153,7 @@ def _plain(series: Array) -> list[float | None]:
     return [None if math.isnan(value) else value for value in series.tolist()]
 
 
-def velocity(
-    net: StagedNetwork, clips: Iterable[Clip], *, first: bool = True, warn: Callable[[str], None] = warnings.warn
-) -> Velocity:
+def velocity(net: StagedNetwork, clips: Iterable[Clip], *, warn: Callable[[str], None] = warnings.warn) -> Velocity:
     """Measure the velocity of ``net`` over clips (videos, clip folders); each is a shot, and every frame is run in full.
 
     ``warn`` gets a sentence on whatever could not be decoded.
@@ -179,7 +163,7 @@ def velocity(
         shot(net, clip.name, clip.frames(problem=warn), ignore=255 if clip.classes is None else clip.classes.ignore)
         for clip in clips
     )
-    return Velocity(net.name, net.names, tuple(shots), first)
+    return Velocity(net.name, net.names, tuple(shots))
 
 
 LAYERS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "Gemm", "MatMul")
