@@ -14,7 +14,7 @@ import pytest
 from clockseg.cli import evaluate as command
 from clockseg.cli.main import main
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.datasets.classes import Classes, ClassMap, read_class_map
+from clockseg.datasets.classes import Classes, read_class_map
 from clockseg.errors import DataError
 
 NETWORK = ("road", "car", "bus", "sky")
@@ -27,26 +27,26 @@ def written(folder: Path, text: str, name: str = "map.txt") -> Path:
     return file
 
 
-def test_lines_and_json_say_the_same(tmp_path: Path) -> None:
+def of(renames: dict[str, str], network: tuple[str, ...] = NETWORK) -> list[str]:
+    """The data set's class for each class of the network."""
+    table = replace(DATA, renames=renames).lookup(network)
+    return [DATA.names[id] for id in table[: len(network)]]
+
+
+def test_lines_with_comments(tmp_path: Path) -> None:
     lines = written(tmp_path, "# ours = theirs\n\ncar = vehicle\n bus=vehicle  # long ones too\n")
-    as_json = written(tmp_path, json.dumps({"car": "vehicle", "bus": "vehicle"}), "map.json")
-    assert read_class_map(lines).names == read_class_map(as_json).names == {"car": "vehicle", "bus": "vehicle"}
+    assert read_class_map(lines) == {"car": "vehicle", "bus": "vehicle"}
 
 
 def test_names_that_both_have_need_no_line_and_a_star_takes_the_rest() -> None:
-    assert ClassMap({"car": "vehicle", "bus": "vehicle"}).renamed(NETWORK, DATA.names) == (
-        "road",
-        "vehicle",
-        "vehicle",
-        "sky",
-    )
-    assert ClassMap({"*": "vehicle"}).renamed(NETWORK, DATA.names)[1:3] == ("vehicle", "vehicle")
-    assert ClassMap({"road": "sky", "*": "vehicle"}).renamed(NETWORK, DATA.names)[0] == "sky"
+    assert of({"car": "vehicle", "bus": "vehicle"}) == ["road", "vehicle", "vehicle", "sky"]
+    assert of({"*": "vehicle"})[1:3] == ["vehicle", "vehicle"]
+    assert of({"road": "sky", "*": "vehicle"})[0] == "sky"
 
 
 def test_a_class_that_nothing_is_said_of_is_listed() -> None:
     with pytest.raises(DataError, match="does not map the network's bus; the data set has sky, vehicle, road"):
-        ClassMap({"car": "vehicle"}).renamed(NETWORK, DATA.names)
+        of({"car": "vehicle"})
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,9 @@ def test_names_that_nobody_has(tmp_path: Path, text: str, said: str) -> None:
     ("text", "said"),
     [
         ("car vehicle", "'car vehicle' is not NAME = NAME"),
-        ("car =", "'car = ' is not NAME = NAME"),
+        ("car =", "'car =' is not NAME = NAME"),
         ("car = road\ncar = sky", "'car' is mapped twice"),
-        ('{"car": 3}', "'car = 3' is not NAME = NAME"),
-        ("{", "can't be read"),
+        ('{"car": 3}', "is not NAME = NAME"),
     ],
 )
 def test_files_that_are_no_map(tmp_path: Path, text: str, said: str) -> None:
@@ -79,12 +78,12 @@ def test_files_that_are_no_map(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_the_lookup_is_by_name_and_many_to_one() -> None:
-    table = replace(DATA, renames=ClassMap({"car": "vehicle", "bus": "vehicle"})).lookup(NETWORK)
+    table = replace(DATA, renames={"car": "vehicle", "bus": "vehicle"}).lookup(NETWORK)
     assert table[:5].tolist() == [2, 1, 1, 0, 255]
 
 
 def test_classes_of_a_data_set_that_a_network_may_lack_stay_the_others() -> None:
-    animals = Classes(("background", "bird", "cat"), others=0, renames=ClassMap({"kitten": "cat", "lion": "cat"}))
+    animals = Classes(("background", "bird", "cat"), others=0, renames={"kitten": "cat", "lion": "cat"})
     assert animals.lookup(("sofa", "kitten", "lion"))[:3].tolist() == [0, 2, 2]
 
 

@@ -46,7 +46,7 @@ def add_parser(commands: Any) -> None:
     parser = new_command(commands, "evaluate", run, help=help, description=DESCRIPTION)
     add_data_options(parser, "DATA", "clips with or without labels, or videos")
     help = (
-        'map the network\'s classes to those of DATA, many to one: lines "NETWORK CLASS = DATA CLASS" or a JSON object; '
+        'map the network\'s classes to those of DATA, many to one: lines "NETWORK CLASS = DATA CLASS"; '
         "* stands for all others, and classes that both have need no line"
     )
     parser.add_argument("--map", type=Path, metavar="FILE", help=help)

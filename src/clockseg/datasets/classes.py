@@ -16,49 +16,9 @@ from clockseg.types import Labels
 
 REST = "*"
 """The name that stands for all classes of the network that are not listed."""
-FORMS = (
-    'It has a line "NETWORK CLASS = DATA SET CLASS" for each class with another name, or the same as a JSON object; '
-    "* stands for all other classes."
+FORM = (
+    'It has a line "NETWORK CLASS = DATA SET CLASS" for each class with another name; * stands for all other classes.'
 )
-
-
-@dataclass(frozen=True)
-class ClassMap:
-    """Map from classes of a network to classes of a data set. A class not in ``names`` keeps its name if the data set has it.
-
-    No class can be left out: a pixel of a class that the data set does not have is wrong, and dropping it would
-    overstate the network's score. ``source``: the name of the map in errors.
-
-    >>> ClassMap({"rider": "person", "bus": "car"}).renamed(("car", "bus", "rider"), ("car", "person"))
-    ('car', 'car', 'person')
-    """
-
-    names: Mapping[str, str]
-    source: str = "the class map"
-
-    def renamed(self, network: Sequence[str], known: Sequence[str], *, rest: str | None = None) -> tuple[str, ...]:
-        """Return the data set's class for each class of the ``network``; ``known``: those of the data set.
-
-        ``rest``: the class for all that are not listed. ``DataError`` names the classes without a class in the data set, and the
-        names in the map that are unknown to the network or the data set.
-        """
-        self._check(network, known)
-        rest = self.names.get(REST, rest)
-        found = [self.names.get(name, name if name in known else rest) for name in network]
-        missing = [name for name, mapped in zip(network, found, strict=True) if mapped is None]
-        if missing:
-            raise DataError(
-                f"{self.source} does not map the network's {', '.join(missing)}; the data set has "
-                f"{', '.join(known)}. {FORMS}"
-            )
-        return tuple(name for name in found if name is not None)
-
-    def _check(self, network: Sequence[str], known: Sequence[str]) -> None:
-        for ours, theirs in self.names.items():
-            if ours != REST and ours not in network:
-                raise DataError(f"{self.source}: the network has no class {ours!r}. {nearest(ours, network)}")
-            if theirs not in known:
-                raise DataError(f"{self.source}: the data set has no class {theirs!r}. {nearest(theirs, known)}")
 
 
 @dataclass(frozen=True)
@@ -68,7 +28,7 @@ class Classes:
     ``palette``: RGB 0..255, one per class, or empty. ``ignore``: the id of unlabelled pixels. ``fps``: frames per second of
     the clips, None if unknown. ``others``: the id for every class that a network has and this data set does not
     (0, the background, in YouTube-Objects); None if the network's classes must be these. ``renames``: the names here of
-    network classes that have another name.
+    network classes that have another name, and of all that are not listed under ``REST``; None if none has.
 
     >>> Classes(("sky", "road")).ignore
     255
@@ -79,7 +39,7 @@ class Classes:
     ignore: int = 255
     fps: float | None = None
     others: int | None = None
-    renames: ClassMap | None = None
+    renames: Mapping[str, str] | None = None
 
     def lookup(self, names: Sequence[str]) -> Labels:
         """Return the table that maps ids of a network with classes ``names`` to ids of this data set: uint8 [256].
@@ -94,8 +54,7 @@ class Classes:
         [0, 2, 0, 1, 255]
         """
         if self.renames is not None:
-            rest = None if self.others is None else self.names[self.others]
-            names = self.renames.renamed(names, self.names, rest=rest)
+            names = self._renamed(names, self.renames)
         elif self.others is None and tuple(names) != self.names:
             raise DataError("scores need the same class names in the same order; map them with --map FILE.")
         others = self.ignore if self.others is None else self.others
@@ -106,6 +65,25 @@ class Classes:
         ids = {name: id for id, name in enumerate(self.names)}
         table[: len(names)] = [ids.get(name, others) for name in names]
         return table
+
+    def _renamed(self, network: Sequence[str], renames: Mapping[str, str]) -> list[str]:
+        """Return the class here for each class of the network; one that is not in ``renames`` keeps its name if it is here.
+
+        None can be left out: a pixel of a class that is not here is wrong, and dropping it would overstate the score.
+        """
+        for ours, theirs in renames.items():
+            if ours != REST and ours not in network:
+                raise DataError(f"--map: the network has no class {ours!r}. {nearest(ours, network)}")
+            if theirs not in self.names:
+                raise DataError(f"--map: the data set has no class {theirs!r}. {nearest(theirs, self.names)}")
+        rest = renames.get(REST, "" if self.others is None else self.names[self.others])
+        found = [renames.get(name, name if name in self.names else rest) for name in network]
+        missing = [name for name, mapped in zip(network, found, strict=True) if not mapped]
+        if missing:
+            raise DataError(
+                f"--map FILE does not map the network's {', '.join(missing)}; the data set has {', '.join(self.names)}. {FORM}"
+            )
+        return found
 
 
 def read_classes(path: Path) -> Classes:
@@ -148,25 +126,18 @@ def _is_colour(colour: Any) -> bool:
     return isinstance(colour, list) and len(colour) == 3 and all(type(c) is int and 0 <= c <= 255 for c in colour)
 
 
-def read_class_map(path: Path) -> ClassMap:
-    """Read a class map from a file (``FORMS``; # begins a comment, empty lines are skipped); ``DataError`` for another file."""
+def read_class_map(path: Path) -> dict[str, str]:
+    """Read lines of ``NETWORK CLASS = DATA SET CLASS`` (# begins a comment); ``DataError`` for another file."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-        given = json.loads(text) if text.lstrip().startswith("{") else None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise DataError(f"{path} can't be read ({reason}). {FORMS}") from None
-    if given is None:
-        lines = (line.partition("#")[0].strip() for line in text.splitlines())
-        pairs = [tuple(part.strip() for part in line.split("=", 1)) for line in lines if line]
-    else:
-        pairs = list(given.items())
+        raise DataError(f"{path} can't be read ({reason}). {FORM}") from None
     found: dict[str, str] = {}
-    for pair in pairs:
-        if len(pair) != 2 or not all(isinstance(name, str) and name for name in pair):
-            raise DataError(f"{path}: {' = '.join(map(str, pair))!r} is not NAME = NAME. {FORMS}")
-        if found.setdefault(pair[0], pair[1]) != pair[1]:
-            raise DataError(f"{path}: {pair[0]!r} is mapped twice, to {found[pair[0]]!r} and to {pair[1]!r}.")
-    if not found and given is not None:
-        raise DataError(f"{path}: {given!r} has no pair of class names. {FORMS}")
-    return ClassMap(found, str(path))
+    for line in (line.partition("#")[0].strip() for line in text.splitlines()):
+        ours, _, theirs = (part.strip() for part in line.partition("="))
+        if line and not (ours and theirs):
+            raise DataError(f"{path}: {line!r} is not NAME = NAME. {FORM}")
+        if line and found.setdefault(ours, theirs) != theirs:
+            raise DataError(f"{path}: {ours!r} is mapped twice, to {found[ours]!r} and to {theirs!r}.")
+    return found
