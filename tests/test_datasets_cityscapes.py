@@ -69,7 +69,7 @@ def test_without_sequences_the_frames_alone(tmp_path: Path) -> None:
     assert [[frame.labels is not None for frame in clip] for clip in official.cityscapes(tmp_path)] == [[True], [True]]
     cityscapes(tmp_path)
     assert [len(clip.images) for clip in official.cityscapes(tmp_path)] == [30, 30]
-    assert [len(clip.images) for clip in official.cityscapes(tmp_path, sequences=False)] == [1, 1]
+    assert [len(clip.images) for clip in official.cityscapes(tmp_path, before=0, after=0)] == [1, 1]
 
 
 def test_nineteen_classes() -> None:

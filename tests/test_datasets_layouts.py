@@ -94,8 +94,8 @@ def test_folders_that_fit_two_layouts(tmp_path: Path) -> None:
 def test_a_layout_is_a_name_or_a_call() -> None:
     assert parse_layout("pascal") == Layout("pascal", official.pascal)
     assert parse_layout("pascal(split='train')") == Layout("pascal", official.pascal, {"split": "train"})
-    found = parse_layout("translated(shift=16, of=cityscapes(sequences=False))")
-    assert found.options == {"shift": 16, "of": Layout("cityscapes", official.cityscapes, {"sequences": False})}
+    found = parse_layout("translated(shift=16, of=cityscapes(before=0))")
+    assert found.options == {"shift": 16, "of": Layout("cityscapes", official.cityscapes, {"before": 0})}
 
 
 def read_mine(path: Path) -> list[Clip]:

@@ -207,18 +207,14 @@ def scaled(array: Array, *, nearest: bool) -> Array:
     return np.asarray(cv2.resize(array, size, interpolation=cv2.INTER_NEAREST_EXACT if nearest else cv2.INTER_LINEAR))
 
 
-def cityscapes(
-    path: Path, *, split: str = "val", sequences: bool | None = None, before: int = 19, after: int = 10
-) -> list[Clip]:
-    """Return a clip for each labelled frame of ``split``: its snippet, or the frame alone.
+def cityscapes(path: Path, *, split: str = "val", before: int = 19, after: int = 10) -> list[Clip]:
+    """Return a clip for each labelled frame of ``split``: its snippet, or the frame alone where there are no snippets.
 
-    ``sequences``: True to read snippets (default: if they exist). ``before``, ``after``: the number of frames around the
-    labelled one, at most 19 and 10; the paper takes 19 and 0.
+    ``before``, ``after``: the number of frames around the labelled one, at most 19 and 10; the paper takes 19 and 0.
     """
     if whole_number(before, "before", least=0) > 19 or whole_number(after, "after", least=0) > 10:
         raise UsageError(f"before={before}, after={after}; a snippet has 19 frames before the labelled one, 10 after.")
-    if sequences is None:
-        sequences = (path / "leftImg8bit_sequence" / split).is_dir()
+    sequences = (path / "leftImg8bit_sequence" / split).is_dir()
     images = path / ("leftImg8bit_sequence" if sequences else "leftImg8bit") / split
     around = range(-before, after + 1) if sequences else range(1)
     maps = [file for city in folders(path / "gtFine" / split) for file in files(city, (".png",))]
