@@ -16,8 +16,6 @@ from clockseg.execution.machine import machine, versions
 
 BUSY = ("decoding", "motion", "network", "showing", "writing")
 """The activities of a run, which overlap. Showing is fusing and making outputs, writing is drawing and encoding."""
-WAITED = ("frames", "writing")
-"""What the network waited for: decoded frames with their motion, and room in the queue to the writer."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +23,9 @@ class Figures:
     """Sums over the frames of pieces, each with its own session; addable, and convertible to plain values and back.
 
     ``sums``, by name, NaN for what could not be measured: seconds of the ``network``, its ``multiply_adds`` and those of the
-    ``uncut`` network, the ``confidence`` on the ``looked`` frames on which it was measured, seconds
-    ``busy`` and ``waited`` with each name of ``BUSY`` and ``WAITED``, and with the number of each part of the network its seconds on
-    ``first`` frames, on ``later`` ones on which it ran, and the number of these, ``ran``.
+    ``uncut`` network, the ``confidence`` on the ``looked`` frames on which it was measured, seconds ``busy`` with each name of
+    ``BUSY``, and with the number of each part of the network its seconds on ``first`` frames, on ``later`` ones on which it ran,
+    and the number of these, ``ran``.
 
     >>> from clockseg.clockwork.trace import Seconds
     >>> figures = Figures(Tally(("a", "b")))
@@ -116,7 +114,6 @@ class Figures:
             "relative_multiply_adds": _rounded(self._per("multiply_adds", sums.get("uncut", 0.0)), 4),
             "confidence": _rounded(self.confidence, 3),
             "busy_seconds": {name: round(sums.get(f"busy {name}", 0.0), 3) for name in BUSY},
-            "waited_seconds": {name: round(sums.get(f"waited {name}", 0.0), 3) for name in WAITED},
         }
 
     def facts(self) -> dict[str, Any]:

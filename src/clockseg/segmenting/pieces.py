@@ -25,7 +25,7 @@ from clockseg.segmenting.figures import Figures, confidence_of, looked_at, state
 from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import ResultWriter
 from clockseg.showing.kind import checked_values, kind_of
-from clockseg.showing.seeing import Seen, Shown
+from clockseg.showing.seeing import Shown
 from clockseg.showing.stream import stream
 from clockseg.types import Array, Size
 from clockseg.video import Background, Clip, Frame, Span, prefetch
@@ -194,19 +194,16 @@ def _run(
         out = stack.enter_context(writer)
         with Background(out.append) as background:
             try:
-                for frame, output, record in run.over(islice(decoded, 0, None, job.every)):
-                    before = time.perf_counter()
-                    background.put(frame, output, record)
-                    run.waited_for_writing += time.perf_counter() - before
+                for done in run.over(islice(decoded, 0, None, job.every)):
+                    background.put(*done)
             except VideoError as error:
                 if run.figures.tally.frames:
                     raise
                 empty = str(error)
         # The pass stops early at the end of a limit.
         clip.check_unchanged()
-    waited = {"waited frames": run.waited_for_frames, "waited writing": run.waited_for_writing}
     return PieceResult(
-        run.figures.plus({"busy writing": background.seconds + out.drawing_seconds, **waited}),
+        run.figures.plus({"busy writing": background.seconds + out.drawing_seconds}),
         run.decoded,
         (*clip.problems, *out.problems),
         run.carry,
@@ -241,8 +238,7 @@ class _Run:
         self, net: StagedNetwork, schedule: Schedule, clip: Clip, job: Job, progress: Callable[[Progress], None]
     ) -> None:
         self.net, self.stream, self.carry = net, stream(net, schedule), str(schedule.carry)
-        self.decoded, self.waited_for_frames, self.waited_for_writing = 0, 0.0, 0.0
-        self.figures = Figures(Tally(net.names))
+        self.decoded, self.figures = 0, Figures(Tally(net.names))
         self._schedule, self._seen = schedule, 0
         self._name, self._progress = clip.name, progress
         self._expected = clip.expected(job.every, job.limit) or job.limit
@@ -258,7 +254,7 @@ class _Run:
         """Yield each frame with its output and its record, in order, once its output is known."""
         seen = (self.stream.see(frame.picture, vectors=frame.vectors, item=frame) for frame in frames)
         with closing(self.stream), closing(prefetch(seen) if self.stream.sees_ahead else seen) as ahead:
-            for one in self._awaited(ahead):
+            for one in ahead:
                 # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
                 self.stream.compile(one.image, vectors=one.vectors)
                 shown = self.stream.run(one)
@@ -266,15 +262,6 @@ class _Run:
                 self._look()
                 yield from self._told(shown)
             yield from self._told(self.stream.end())
-
-    def _awaited(self, ahead: Iterator[Seen]) -> Iterator[Seen]:
-        while True:
-            before = time.perf_counter()
-            one = next(ahead, None)
-            self.waited_for_frames += time.perf_counter() - before
-            if one is None:
-                return
-            yield one
 
     def _look(self) -> None:
         """Measure the confidence on some of the key frames, for networks that state theirs."""
