@@ -44,7 +44,7 @@ def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     "command",
     [
         ["tune", "VIDEO", "--fire-rate", "0.5", "--network", "NETWORK", "--out", "BAD.toml"],
-        ["velocity", "VIDEO", "--network", "NETWORK", "--csv", "BAD.csv"],
+        ["velocity", "VIDEO", "--network", "NETWORK", "--plot", "BAD.svg"],
         ["import", "NETWORK", "--out", "BAD.onnx"],
     ],
     ids=lambda command: command[0],

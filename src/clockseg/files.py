@@ -71,7 +71,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_together(*paths: Path) -> Iterator[tuple[Path, ...]]:
-    """Yield the temporary names of files that belong together: all are renamed, or none is."""
+    """Yield the temporary names of files that belong together: they are renamed once all are complete."""
     parts = {part_name(path): path for path in paths}
     try:
         yield tuple(parts)
@@ -97,36 +97,12 @@ def folder_beside(path: Path, advice: str) -> Iterator[Path]:
 
 
 def publish(names: Mapping[Path, Path]) -> None:
-    """Rename each file to what it maps to, on the same disk: all of them, or, left by an exception, none.
+    """Rename each file to what it maps to, on the same disk.
 
     >>> publish({})
     """
-    if len(names) == 1:
-        for part, path in names.items():
-            part.replace(path)
-        return
-    old = {path: path.with_name(f".{path.name}.old") for path in names.values() if path.exists()}
-    done: list[Path] = []
-    try:
-        for path, aside in old.items():
-            path.replace(aside)
-        for part, path in names.items():
-            done.append(path)
-            part.replace(path)
-    except BaseException:
-        _restore(done, old)
-        raise
-    for aside in old.values():
-        with suppress(OSError):
-            aside.unlink()
-
-
-def _restore(done: list[Path], old: Mapping[Path, Path]) -> None:
-    for path in done:
-        path.unlink(missing_ok=True)
-    for path, aside in old.items():
-        if aside.exists():
-            aside.replace(path)
+    for part, path in names.items():
+        part.replace(path)
 
 
 class InputChanged(VideoError):
