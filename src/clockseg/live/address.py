@@ -1,4 +1,4 @@
-"""Address: where the page is served, who may ask for it, and by what name."""
+"""The address of the page: host, port, the token that protects it, and the names under which it may be asked for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Address:
-    """``host`` and ``port`` (0: a free one); ``token``: what who watches must bring, "" where only this machine can.
+    """``host`` and ``port`` (0: a free one); ``token``: must come with every request, "" if only this machine can connect.
 
     >>> parse_address("8080").token, len(parse_address("0.0.0.0:8080").token) > 30
     ('', True)
@@ -32,7 +32,7 @@ class Address:
         return socket.AF_INET6 if ":" in self.host else socket.AF_INET
 
     def url(self, port: int) -> str:
-        """URL to open in a browser, with the token; nothing else of a run shows the token."""
+        """Return the URL to open in a browser, with the token, which is shown nowhere else."""
         host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
         place = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
         return f"{place}#{self.token}" if self.token else place
@@ -60,7 +60,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """``[HOST:]PORT``: for this machine alone, unless another host is given; then with a new token.
+    """Return the address that ``[HOST:]PORT`` names: this machine's own, or that of another host with a new token.
 
     >>> parse_address("8080").host, parse_address("[::1]:0").host, parse_address("example.org:99999")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Board: what pages show of each source. Whoever is slow misses some frames, and the run never waits."""
+"""The state of each source as pages show it. A slow page misses frames; the run never waits for one."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from clockseg.video import Heat
 from clockseg.video.overlay import colours_of
 
 HISTORY = 900
-"""Frames of each source that a page can show when it is opened."""
+"""The most past frames of a source whose records a page shows when it is opened."""
 WIDEST = 960
-"""Pixels; a page needs no more, and a JPEG of it takes a few milliseconds."""
+"""The largest width in pixels of a picture in a page: a JPEG of it takes a few milliseconds."""
 MOST_FPS = 15
 WAIT_SECONDS = 5.0
-"""A page without a new frame for so long gets the state of its source all the same."""
+"""A page gets the state of its source after so long even without a new frame."""
 
 
 class Moment(NamedTuple):

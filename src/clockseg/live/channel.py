@@ -1,4 +1,4 @@
-"""Channel: the way of one source through the network: its stream, what it adds up to, and how late it is."""
+"""One source of a live run: its stream through the network, its figures and its latencies."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from clockseg.showing.stream import stream
 from clockseg.video import Frame
 
 GAP_SECONDS = 2.0
-"""After so long without a frame, what is held is worth nothing any more."""
+"""After so long without a frame, cached values are discarded."""
 _WEIGHT = 0.05
-"""Of a new interval between frames in what is usual."""
+"""The weight of a new interval between frames in the running mean."""
 _USUAL_FPS = 25.0
 _FASTEST = 240.0
 _MICROSECOND = Fraction(1, 1_000_000)
@@ -54,7 +54,7 @@ class Delays:
         return int(self._counts.sum())
 
     def add(self, seconds: float) -> None:
-        """One more."""
+        """Add a delay."""
         place = int(math.log(max(seconds, _LEAST) / _LEAST, _STEP) + 0.5)
         self._counts[min(place, _BINS - 1)] += 1
         self.most = max(self.most, seconds)
@@ -67,7 +67,7 @@ class Delays:
         return float(min(self.most, _LEAST * _STEP**place))
 
     def facts(self) -> dict[str, Any]:
-        """Median, 95th and 99th percentile and the most, in milliseconds; None without any.
+        """Return the median, the 95th and 99th percentile and the maximum, in milliseconds; None without any.
 
         >>> Delays().facts()["median"] is None
         True
@@ -79,9 +79,9 @@ class Delays:
 
 
 class Shown(NamedTuple):
-    """A frame with its labels: when it came (seconds of the run), how long it took from then on, and what happened.
+    """A frame with its output and record, the time of its arrival (seconds of the run), and its latency.
 
-    ``latency_seconds`` is None where the network was compiled meanwhile. ``dropped``: frames given up since the one before.
+    ``latency_seconds`` is None if the network was compiled meanwhile. ``dropped``: frames dropped since the previous one.
     """
 
     frame: Frame
@@ -93,7 +93,7 @@ class Shown(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A frame on its way: when it came, and whether its latency counts."""
+    """A frame in the network: the time of its arrival, and True if its latency counts."""
 
     frame: Frame
     seconds: float
@@ -102,8 +102,10 @@ class _Waiting(NamedTuple):
 
 
 class Channel:
-    """One source: ``step`` runs its next frame. ``latencies``: from a frame's coming to its labels, without those that
-    waited for the network to be compiled; ``skipped``: frames given up meanwhile; ``gaps``: fills after it was gone; ``taken``: frames that were run.
+    """One source: ``step`` runs its next frame.
+
+    ``latencies``: from a frame's arrival to its labels, without frames that waited for the network to be compiled. ``skipped``:
+    frames dropped meanwhile. ``gaps``: fills after a gap in the source. ``taken``: frames that were run.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class Channel:
 
     @property
     def fps(self) -> float:
-        """Frames a second that come, as measured; before that as the source says."""
+        """Arriving frames per second, as measured; before that as the source states."""
         if self._interval is not None:
             return min(_FASTEST, 1 / max(self._interval, 1e-6))
         fps = self.feed.fps or _USUAL_FPS
@@ -140,16 +142,16 @@ class Channel:
 
     @property
     def error(self) -> Exception | None:
-        """The reason why it was given up; None if it wasn't."""
+        """The error that ended the source, or None."""
         return self.fault or self.feed.error
 
     @property
     def dropped(self) -> int:
-        """Frames given up for newer ones, since the network was ready."""
+        """Frames dropped for newer ones since the network was ready."""
         return self.line.dropped - self.skipped
 
     def age(self) -> float:
-        """Seconds since the frame came that is being run."""
+        """Return the seconds since the arrival of the frame that is being run."""
         return self._now() - self.age_from
 
     def step(self) -> list[Shown]:
@@ -208,7 +210,7 @@ class Channel:
         return self._last is not None and self._last.frame.image.shape == frame.image.shape
 
     def _forgive(self, before: int) -> None:
-        """Frames given up while the network was made ready are not counted as dropped."""
+        """Count the frames dropped while the network was compiled as skipped."""
         if self.line.drop == "latest":
             self.line.give_up()
         self.skipped += self.line.dropped - before
@@ -238,7 +240,7 @@ class Channel:
         return []
 
     def _placed(self, arrived: Arrived) -> Frame:
-        """The frame on the time line of the run: a source that comes back may count from anywhere; a file's times stay."""
+        """Return the frame with its time in the run, since a source may start anywhere after a reconnect; a file's times stay."""
         if self.source.kind == "file":
             return arrived.frame
         microseconds = round((arrived.seconds - self._began) * 1_000_000)

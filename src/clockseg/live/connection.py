@@ -1,4 +1,4 @@
-"""Connection: a source that is open, and the frames that come from it."""
+"""Opening of live sources, and the frames that arrive from them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "rtsps": {"rtsp_transport": "tcp"
 
 
 class Gone(VideoError):
-    """A source that can't be watched, even if it was watched before."""
+    """An error after which reconnecting to a source would not help."""
 
 
 class Connection(NamedTuple):
@@ -58,9 +58,9 @@ def connect(
     options: Mapping[str, str] | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Iterator[Connection]:
-    """Opens ``source``; ``pause(seconds)`` waits, and tells whether to stop; ``ready`` waits until the first frame was run.
+    """Open ``source``; ``pause(seconds)`` waits and returns True to stop; ``ready`` waits until the first frame was run.
 
-    What states a duration is a recording and comes at its own speed, also through a pipe or from a server; all else as it comes.
+    A source that states its duration is a recording, and is played at its own speed; frames of others are taken as they arrive.
     ``options``: FFmpeg's, such as {"video_size": "1280x720"}; protocols other than the source's own are not among them.
     ``Gone`` or another ``VideoError`` if it can't be opened.
     """
@@ -181,7 +181,7 @@ def _unopened(source: Source, error: Exception, seconds: float) -> VideoError:
 
 
 def parsed_options(texts: list[str] | None) -> dict[str, str]:
-    """FFmpeg's options as NAME=VALUE.
+    """Return FFmpeg's options from texts NAME=VALUE.
 
     >>> parsed_options(["video_size=640x480"])
     {'video_size': '640x480'}

@@ -1,4 +1,4 @@
-"""Feed: a thread that connects to a source, puts its frames in line, and connects again when it is gone."""
+"""A thread that connects to a source, queues its frames, and reconnects when the connection is lost."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ def backoff(tries: int) -> float:
 
 
 class Feed:
-    """One source; ``start`` it, and frames come into ``line`` until it is over, is given up, or ``stop``.
+    """One source: from ``start`` on its frames go into ``line``, until it ends, is given up, or ``stop`` is called.
 
-    ``connect`` opens it. A source whose first connection brings no frame is given up at once. One that has worked is tried
-    again when it is gone, after ``wait(tries)`` seconds, until ``tries`` tries in a row have brought no frame.
-    ``on_message`` is called, in the thread, with a sentence for whoever watches. ``state``, ``fps`` (as it says itself),
-    ``arrived`` (frames), ``connections`` that gave frames, ``trouble`` (the last thing that went wrong) and, of one that
-    was given up, ``error``.
+    ``connect`` opens it. A source whose first connection brings no frame is given up at once. One that has worked is
+    reconnected, after ``wait(tries)`` seconds, until ``tries`` attempts in a row have brought no frame. ``on_message`` is
+    called, in the thread, with a sentence for the user. ``state``, ``fps`` (as the source states it), ``arrived`` (frames),
+    ``connections`` that brought frames, ``trouble`` (the last problem) and, of a source that was given up, ``error``.
     """
 
     def __init__(
@@ -70,20 +69,20 @@ class Feed:
         return self.state in ("ended", "failed")
 
     def start(self) -> None:
-        """Connect, in its thread."""
+        """Start the thread."""
         self._thread.start()
 
     def ready(self) -> None:
-        """Tell it that the network has run a frame: a file or a recording that waited for this begins to play."""
+        """Signal that the network has run a frame: a file or a recording, which waits for this, begins to play."""
         self._ready.set()
 
     def stop(self) -> None:
-        """Ask it to end; no frame comes after the next."""
+        """Ask the thread to end; at most one more frame comes."""
         self._stop.set()
         self._ready.set()
 
     def join(self, seconds: float) -> None:
-        """Wait until it has ended, but not longer: a read that waits for its source does not keep the process."""
+        """Wait until the thread has ended, at most so many seconds: a read that waits for its source does not keep the process."""
         if self._thread.is_alive():
             self._thread.join(max(0.0, seconds))
 
@@ -91,7 +90,7 @@ class Feed:
         try:
             self._through_connections()
             self.state = "ended"
-        except Exception as error:  # it goes to whoever runs the network
+        except Exception as error:  # raised where the network runs
             self.error, self.trouble, self.state = error, str(error), "failed"
 
     def _through_connections(self) -> None:

@@ -1,4 +1,4 @@
-"""Line: frames that have come and wait for the network, and which of them are given up."""
+"""The queue of frames between a decoder and the network, which drops the ones that would be late."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from clockseg.video import Frame
 
 Drop = Literal["latest", "all"]
 MOST = 64
-"""Frames that may wait, whatever the latency: they are whole pictures."""
+"""The most frames that may wait, whatever the latency: they are whole pictures."""
 _FASTEST = 60
-"""Frames a second up to which no frame is given up that could still be in time."""
+"""The frame rate up to which no frame is dropped that could still be in time."""
 _ALL = 8
 
 
 class Arrived(NamedTuple):
-    """A frame, the moment it came out of its decoder (seconds of ``time.perf_counter``), and by which connection, from 0."""
+    """A frame, the time at which it was decoded (of ``time.perf_counter``), and the number of its connection, from 0."""
 
     frame: Frame
     seconds: float
@@ -30,8 +30,8 @@ class Line:
     """Frames between the thread that decodes one source and the one that runs the network.
 
     ``drop``: "latest", where a frame waits at most ``latency_seconds`` if there is a newer one: then all but the newest are
-    given up (0: always the newest); or "all", where every frame is run, and a full line makes the decoder wait.
-    ``changed`` is notified of every frame that comes. ``dropped`` counts frames given up.
+    dropped (0: the newest is always next); or "all", where every frame is run, and a full line makes the decoder wait.
+    ``changed`` is notified of every frame. ``dropped`` counts the dropped ones.
     """
 
     def __init__(self, drop: Drop, *, latency_seconds: float, changed: threading.Condition) -> None:
@@ -47,7 +47,7 @@ class Line:
         return len(self._waiting)
 
     def put(self, arrived: Arrived, *, stopped: Callable[[], bool] = lambda: False) -> None:
-        """A frame has come; with "all", returns when there is room for it, or it is ``stopped``."""
+        """Add a frame; with "all", wait until there is room for it, or until ``stopped`` returns True."""
         with self._changed:
             if self.drop == "all":
                 while len(self._waiting) >= self._room and not stopped():
@@ -59,12 +59,12 @@ class Line:
             self._changed.notify_all()
 
     def oldest(self) -> float | None:
-        """Arrival time of the frame that has waited longest; None if none waits."""
+        """Return the arrival time of the frame that has waited longest; None if none waits."""
         with self._changed:
             return self._waiting[0].seconds if self._waiting else None
 
     def take(self, now: float) -> Arrived | None:
-        """The next frame to run at the moment ``now``; None if none waits."""
+        """Remove and return the next frame to run at the moment ``now``; None if none waits."""
         with self._changed:
             if not self._waiting:
                 return None
@@ -75,7 +75,7 @@ class Line:
             return taken
 
     def give_up(self) -> None:
-        """Give up all that wait but the newest."""
+        """Drop all waiting frames but the newest."""
         with self._changed:
             while len(self._waiting) > 1:
                 self._waiting.popleft()

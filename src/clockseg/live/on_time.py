@@ -51,7 +51,7 @@ class OnTime:
     signal: Clock = MOVEMENT
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """The signal is the budget's."""
+        """Decide as the budget does, but don't fire if this frame would then be late."""
         past: _State = state or _State()
         fired = _fired(past, tick)
         room = self.room()

@@ -1,4 +1,4 @@
-"""Recorder: what a live run leaves in a result folder, written in a thread behind it."""
+"""Writes the result folder of a live source, in a thread."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from clockseg.video import Background
 
 
 class Recorder:
-    """The result folder of one source: the trace, and what of ``write`` (kinds of files, as of ``segment``) is asked for.
+    """The result folder of one source, with its trace and the kinds of files in ``write`` (as of ``segment``).
 
-    ``put`` every frame that was run, then ``close`` with the summary: only then the files get their names; or ``abort``.
-    Memory does not grow: where the encoder can't keep up, ``put`` waits.
+    ``put`` every frame that was run, then ``close`` with the summary, which gives the files their names, or ``abort``. If the
+    encoder can't keep up, ``put`` waits, so that memory does not grow.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Watching sources live: one network, run on whatever frame has waited longest."""
+"""Live runs: one network on the frames of several sources, the frame that has waited longest first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from clockseg.segmenting.results import apart
 from clockseg.video import InputChanged
 
 SHARE = 0.8
-"""Of the time between frames, what the network is to take of it: decoding, writing and showing want some as well."""
+"""The share of the time between frames that the network may take; decoding, writing and showing need the rest."""
 _LOOK_SECONDS, _PATIENCE_SECONDS = 0.1, 1.0
 
 
@@ -47,7 +47,7 @@ class LiveResult:
 
 @dataclass(frozen=True)
 class Until:
-    """End of a run: ``stop`` is asked between frames; ``frames`` of each source; ``seconds`` of the run. None: no limit.
+    """The end of a run: after ``frames`` of each source, ``seconds`` (None: no limit), or when ``stop`` returns True.
 
     >>> Until(seconds=60).stop()
     False
@@ -78,15 +78,15 @@ def live(
     on_message: Callable[[Source, str], None] = lambda source, sentence: None,
     on_frame: Callable[[int, Channel, Shown], None] = lambda number, channel, shown: None,
 ) -> tuple[LiveResult, ...]:
-    """Run ``net`` on live ``sources`` (see ``source``) until all are over, or ``until``; what became of each, in their order.
+    """Run ``net`` on live ``sources`` (see ``source``) until all are over, or ``until``; return the result of each, in order.
 
     ``schedule``: None for ``OnTime``, which fires as often as the machine has time for. ``carry``: None for the schedule's own,
     without one interpolate(flow) with a lookahead and warp(flow) without. ``lookahead``: the most frames by which an output may
     come later than its frame, for the carry interpolate; with 0, warp takes its place.
-    ``latency_seconds``: the longest that a frame should take from its coming to its labels, waiting included. ``drop``:
-    "latest" gives up frames that would be later than that, for the newest; "all" runs every one. ``reconnect``: tries in a
-    row before a source is given up. ``out``: a folder for result folders, with the trace, the summary, and what ``write``
-    names. ``on_message`` is called (in any thread) with what happens to a source, ``on_frame`` with each output.
+    ``latency_seconds``: the longest that a frame should take from its arrival to its labels, waiting included. ``drop``:
+    "latest" drops frames that would be later than that, for the newest; "all" runs every one. ``reconnect``: attempts in a
+    row before a source is given up. ``out``: a folder for result folders, with the trace, the summary, and the kinds of files
+    in ``write``. ``on_message`` is called (in any thread) with news of a source, ``on_frame`` with each output.
 
     >>> from clockseg.clockwork.network import Stage
     >>> live(StagedNetwork("one", (Stage("a", str.upper),)), [])
@@ -200,7 +200,7 @@ def _through(
     on_frame: Callable[[int, Channel, Shown], None],
     stack: ExitStack,
 ) -> None:
-    """Run frames as they come, until there are no more or it is to end."""
+    """Run frames as they arrive, until there are no more or the run is to end."""
 
     def told(number: int, shown: Sequence[Shown]) -> None:
         recorder = recorders[number]
@@ -236,7 +236,7 @@ def _stop(channels: Sequence[Channel]) -> None:
 
 
 def _next(channels: Sequence[Channel], frames: int | None) -> int | None:
-    """The channel whose frame has waited longest; None if none waits."""
+    """Return the number of the channel whose frame has waited longest; None if none waits."""
     waiting = [
         (oldest, number)
         for number, channel in enumerate(channels)

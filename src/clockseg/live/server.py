@@ -1,4 +1,4 @@
-"""The page to watch a run on, over Python's own HTTP server."""
+"""Serves the page on which a run is watched, with Python's own HTTP server."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from clockseg.live.address import Address
 from clockseg.live.board import Board
 
 MOST_REQUESTS = 64
-"""At once: each has a thread."""
+"""The most concurrent requests; each has a thread."""
 QUIET_SECONDS = 20.0
-"""After so long without a byte, whoever asks or reads is let go."""
+"""A connection without any traffic for so long is closed."""
 _FILES = {
     "/": ("index.html", "text/html"),
     "/live.css": ("live.css", "text/css"),
@@ -73,24 +73,24 @@ class _Server(ThreadingHTTPServer):
         super().__init__((address.host, address.port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread of its own, if there are not too many of them."""
+        """Answer a request in a thread of its own, or drop it if there are too many."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """One connection, to its end."""
+        """Answer the requests of one connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked has gone: no matter of the run's."""
+        """Ignore connections that were closed by the other side."""
 
     def server_bind(self) -> None:
-        """Without asking a name server who this machine is, which may take seconds."""
+        """Bind without looking up this machine's name, which may take seconds."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
@@ -143,4 +143,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: what is asked for is nobody's business, and the token would be in it."""
+        """Log nothing."""

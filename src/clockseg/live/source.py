@@ -1,4 +1,4 @@
-"""Source: where live frames come from, and what FFmpeg may open for it."""
+"""Sources of live frames, and the protocols that FFmpeg may open for each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Source:
 
     @property
     def protocols(self) -> str:
-        """FFmpeg's whitelist for it.
+        """FFmpeg's protocol whitelist for the source.
 
         >>> source("udp://127.0.0.1:9000").protocols
         'udp'
@@ -66,7 +66,7 @@ class Source:
 
 
 def source(text: str) -> Source:
-    """The source that ``text`` names; ``UsageError`` if it is a URL of a scheme that is not opened.
+    """Return the source that ``text`` names; ``UsageError`` for a URL of a scheme that is not opened.
 
     >>> source("https://user:pass@example.org/live.m3u8?token=1").name
     'https://example.org/live.m3u8'

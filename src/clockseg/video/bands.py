@@ -200,7 +200,7 @@ _LINES = 2
 _LEAST = 0.005
 """Classes that cover less are left out."""
 _FOLLOW = 0.1
-"""How far a share moves towards that of a new frame: numbers that change with every frame can't be read."""
+"""The weight of a new frame in a share: numbers that change with every frame can't be read."""
 _SAMPLED = 50_000
 
 

@@ -16,7 +16,7 @@ PIECE_SECONDS = 60
 NEAR_SECONDS = 15
 """Before a boundary: where a seek to it may end."""
 BACK_SECONDS = (0, 2)
-"""How long before it seeks are tried; in MPEG transport streams, which have no index, the first one ends a little after."""
+"""Distances before a boundary at which seeks are tried: in MPEG-TS, which has no index, a seek may end a little too late."""
 
 
 def boundaries(

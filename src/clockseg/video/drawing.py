@@ -18,7 +18,7 @@ from clockseg.video.overlay import OverlayWriter, Palette, fitted, overlay
 from clockseg.video.planar import FORMAT, Decoded, Tint, ToPlanes, even, planes_of, put
 
 STRIPS = ("activity", "stages")
-"""What may be drawn below the picture to show when the network ran; the first is the default."""
+"""The bars that show below the picture when the network ran; the first is the default."""
 
 
 class Drawing(OverlayWriter):

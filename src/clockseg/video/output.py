@@ -133,7 +133,7 @@ def written(path: Path) -> Iterator[Path]:
 
 
 FINE = 1000
-"""How many times finer than a millisecond the times of a ``fine`` file are."""
+"""Units of time per millisecond in a ``fine`` file."""
 # Matroska's TimestampScale, in nanoseconds, as FFmpeg writes it near the beginning.
 _MILLISECONDS, _MICROSECONDS = bytes.fromhex("2ad7b1830f4240"), bytes.fromhex("2ad7b1830003e8")
 _HEAD_BYTES = 4096

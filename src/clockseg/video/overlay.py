@@ -71,7 +71,7 @@ def overlay(image: Image, labels: Labels, palette: Palette, *, opacity: float = 
 ENDS = (1.0, 99.0)
 """Percentiles of a map that are drawn in the darkest and the brightest colour."""
 _FOLLOW = 0.1
-"""How far the ends of the scale move towards a frame's own: colours must not flicker with a single bright spot."""
+"""The weight of a new frame in the ends of the scale: colours must not flicker with a single bright spot."""
 SAMPLED = 20_000
 """About how many numbers of a map the percentiles are taken from."""
 HEAT_COLOURS: Array = cv2.applyColorMap(np.arange(255, dtype=np.uint8)[:, None], cv2.COLORMAP_VIRIDIS)[:, 0, ::-1]
