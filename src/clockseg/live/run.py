@@ -96,7 +96,7 @@ def live(
     """
     found = [source(text) for text in sources]
     schedule, carry = _carrying(schedule, carry, len(net), lookahead, lambda text: on_message(found[0], text))
-    _check(found, latency_seconds, carry, schedule)
+    _check(found, latency_seconds, carry)
     with ExitStack() as stack:
         recorders = _recorders(found, net, out, write, overwrite, stack)
         changed, channels, began = threading.Condition(), list[Channel](), time.perf_counter()
@@ -112,17 +112,16 @@ def live(
         return tuple(map(_ended, channels, recorders, summaries))
 
 
-def _check(found: Sequence[Source], latency_seconds: float, carry: Carry | None, schedule: ScheduleLike | None) -> None:
+def _check(found: Sequence[Source], latency_seconds: float, carry: Carry) -> None:
     if not found:
         raise UsageError("no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL.")
     if [one.kind for one in found].count("pipe") > 1:
         raise UsageError("- is given twice, but there is only one standard input.")
     if not 0 <= latency_seconds <= 60:
         raise UsageError(f"a latency of {latency_seconds:g} s; give 0 to 60 s.")
-    asked = schedule.carry if isinstance(schedule, Schedule) else carry
-    if isinstance(asked, Warp | Interpolate) and isinstance(asked.motion, Codec):
+    if isinstance(carry, Warp | Interpolate) and isinstance(carry.motion, Codec):
         raise UsageError(
-            f"{asked}: the codec's motion vectors refer to frames that may be dropped. Use the motion estimator flow."
+            f"{carry}: the codec's motion vectors refer to frames that may be dropped. Use the motion estimator flow."
         )
 
 
