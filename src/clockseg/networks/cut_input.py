@@ -12,7 +12,7 @@ from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.nodes import copied, inputs_of, rename, with_sides
 from clockseg.graph.sidecar import Input
 from clockseg.graph.static import declared_shape, misfit
-from clockseg.instances.recognising import IMAGENET, Triple
+from clockseg.instances.recognising import Triple
 from clockseg.networks.source import Said, Told
 from clockseg.types import Size
 
@@ -21,10 +21,6 @@ NEAR = "clockseg.input"
 LOOKED_AT = (512, 256)
 """The working size, WIDTH and HEIGHT, of a file that takes any and says none: shares of work hardly depend on it."""
 MULTIPLES = (1, 2, 4, 8, 16, 32, 64)
-IMAGENET_OPTIONS = " ".join(
-    f"--{name} {','.join(map(str, of))}" for name, of in zip(("mean", "std"), IMAGENET, strict=True)
-)
-"""The normalisation of most networks, as options of ``clockseg cut``."""
 
 
 class FrameInput(NamedTuple):
@@ -147,7 +143,8 @@ def normalisation(said: Said) -> tuple[Triple, Triple]:
         missing = " and ".join(f"--{name}" for name in ("mean", "std") if getattr(said, name) is None)
         raise UsageError(
             "the file does not say how pixels were normalised in training (a transformers checkpoint would, in "
-            f"preprocessor_config.json): give {missing}. Most networks of torchvision, timm and transformers: {IMAGENET_OPTIONS} "
+            f"preprocessor_config.json): give {missing}. Most networks of torchvision, timm and transformers: "
+            "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 "
             "(x = (pixel * scale - mean) / std, --scale 1/255); "
             "pixels of 0..1 as they are: --mean 0 --std 1."
         )

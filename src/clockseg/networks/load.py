@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -16,7 +15,6 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as engine_by_name
 from clockseg.engines.openvino_file import SUFFIXES as UNCUT
 from clockseg.errors import NetworkError, UsageError, nearest
-from clockseg.files import FileIdentity, file_identity
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.correction import Addition, with_addition
 from clockseg.graph.staged import input_size, staged
@@ -215,16 +213,11 @@ def files_of(network: str | Path) -> tuple[Path, ...]:
     ['street.onnx', 'street.json']
     """
     path = path_of(network)
-    outside = _weight_files(path, file_identity(path)) if path.suffix == ".onnx" else ()
+    outside: tuple[Path, ...] = ()
+    if path.suffix == ".onnx":
+        with suppress(OSError, DecodeError):  # a damaged file is told of when it is loaded
+            outside = onnx_reader.weight_files(path)
     base = _base(path)
     weights = [path.with_suffix(".bin")] if path.suffix == ".xml" else []
     files = (path, path.with_suffix(".json"), *outside, *weights, *([] if base is None else [base]))
     return tuple(file for file in files if file.is_file())
-
-
-@lru_cache(maxsize=8)
-def _weight_files(path: Path, identity: FileIdentity) -> tuple[Path, ...]:
-    """Return the files that an ONNX file keeps weights in, as long as its ``identity`` is the same; none if it is damaged."""
-    with suppress(OSError, DecodeError):
-        return onnx_reader.weight_files(path)
-    return ()
