@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from clockseg.errors import TrainingError, UsageError
-from clockseg.training.fitting import Log, log_to
+from recipes.fitting import Log, log_to
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from clockseg.networks.quantization import quantize
 
 pytest.importorskip("torch")
 
-from clockseg.training.fitting import Recipe
+from recipes.fitting import Recipe
 from recipes.street.correction.__main__ import main
 from recipes.street.correction.fusion import repeated
 from recipes.street.correction.training import Choices, train_correction
@@ -182,7 +182,7 @@ def test_training_is_resumed_and_not_overwritten(data, tmp_path) -> None:
 def test_a_training_whose_loss_is_no_number_ends_with_its_step(tmp_path) -> None:
     import torch
 
-    from clockseg.training.fitting import fit
+    from recipes.fitting import fit
 
     def loss_of(net: Any, random: np.random.Generator) -> Any:
         return net.weight.sum() * (np.nan if random.integers(0, 2) else 1)

@@ -18,7 +18,7 @@ from clockseg import load
 from clockseg.carry import parse_carry
 from clockseg.clocks.learned import load as load_clock
 from clockseg.datasets import read_data
-from clockseg.training.clock import Choices, score, train_clock
+from clockseg.training.clock import score, train_clock
 from clockseg.training.clock_samples import takes
 
 OPTIONS = {"frames": 600, "passes": 4, "unseen": 600}
@@ -32,9 +32,8 @@ def measure(asked: Namespace) -> Facts:
     net = load("street", threads=1)
     _, unseen = takes(net, camvid(), CARRY, frames=asked.unseen, warn=say)
     with tempfile.TemporaryDirectory() as folder:
-        choices = Choices(carry=CARRY, frames=asked.frames, passes=asked.passes)
         out = Path(folder) / "frames.onnx"
-        found = train_clock("street", teaching, out, choices=choices, threads=1)
+        found = train_clock("street", teaching, out, carry=CARRY, frames=asked.frames, passes=asked.passes, threads=1)
         on = dict(zip(PLACES, (found.facts["held_out"], score(str(out), unseen, CARRY)), strict=True))
         graph = load_clock(str(out))
         values = {one.name: np.zeros([side or 1 for side in one.shape], np.float32) for one in graph.inputs}

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clockseg.training.fitting import Log
 from recipes.batches import Batches
 from recipes.fcn.net import FCN
 from recipes.fcn.recipe import FCNRecipe, Loss, Phase
 from recipes.fcn.vgg16 import Mean
+from recipes.fitting import Log
 from recipes.run import Run, check_loss
 from recipes.street.fit import progress, rate_factor
 

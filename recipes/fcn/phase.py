@@ -14,7 +14,6 @@ from clockseg.graph.part import IMAGE, LABELS
 from clockseg.networks.framing import Framing
 from clockseg.paper.export_fcn import FCNDescription
 from clockseg.paper.fcn_layers import FCNShape
-from clockseg.training.fitting import Log, load_state, save_state
 from clockseg.types import Image, Labels, Size
 from recipes.batches import Batches
 from recipes.fcn.checkpoint import write_state
@@ -25,6 +24,7 @@ from recipes.fcn.scales import attach, folded, unfolded
 from recipes.fcn.start import fcn_state, pixel_mean, random_start, take_over
 from recipes.fcn.vgg16 import Mean, vgg16_state
 from recipes.fcn.whole_frames import WholeFrames, halved
+from recipes.fitting import Log, load_state, save_state
 from recipes.frames import Frames
 from recipes.street.augment import Views
 from recipes.street.validate import Labeller, report, score_frames

@@ -8,9 +8,9 @@ from pathlib import Path
 from clockseg.datasets import Layout
 from clockseg.errors import UsageError
 from clockseg.paper.fcn_layers import FCNShape
-from clockseg.training.fitting import Log
 from recipes.fcn.phase import DEFAULTS, FCNChoices, Training, checkpoint_file, state_file
 from recipes.fcn.recipe import FCNRecipe
+from recipes.fitting import Log
 from recipes.frames import read_frames
 from recipes.run import begin, check_out, device
 

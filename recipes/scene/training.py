@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.training.fitting import Log
 from clockseg.types import Image, Labels
 from recipes.batches import Batches
+from recipes.fitting import Log
 from recipes.run import Choices, Run, begin, check_out, device
 from recipes.scene.classes import CLASSES
 from recipes.scene.exported import load_exported

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clockseg.errors import UsageError
-from clockseg.training.fitting import Log, load_state, save_state
 from recipes.batches import Batches
+from recipes.fitting import Log, load_state, save_state
 from recipes.run import Run, check_loss
 from recipes.street.network import AnyStreet, Scores, normalise
 from recipes.street.recipe import Recipe

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 from clockseg.errors import DataError, UsageError
-from clockseg.training.fitting import Log
 from recipes.batches import Batches
+from recipes.fitting import Log
 from recipes.frames import Frames, read_frames
 from recipes.run import DEFAULTS, Choices, begin, check_out, device
 from recipes.street.augment import Views

@@ -29,9 +29,9 @@ from clockseg.graph.sidecar import Input
 from clockseg.graph.staged import input_size
 from clockseg.networks.load import assemble, read
 from clockseg.training import Trained
-from clockseg.training.fitting import Log, Recipe, check_resumed, fit, log_to
 from clockseg.training.heads import check_unchanged
 from clockseg.types import Array
+from recipes.fitting import Log, Recipe, check_resumed, fit, log_to
 from recipes.street.correction.fusion import STEM_STRIDE, Fusion, Shape, corrected
 from recipes.street.correction.samples import Sample, Samples, Target, gather
 from recipes.street.correction.teacher import Teacher, teacher

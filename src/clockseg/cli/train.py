@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -46,7 +45,7 @@ The network runs once on every frame of VIDEO, which needs no labels. Schedules 
 replayed under --carry, and the clock learns to predict the share of labels that differ from the network's own. The clock
 reads small pictures of this frame and of the last firing, and the motion residual. NAME.onnx is the clock: learned("NAME.onnx", threshold), or
 budget(learned("NAME.onnx"), network_rate=0.25). NAME.json holds its inputs and its scores on the last fifth of the frames,
-which are held out; NAME.log.jsonl is the log, and --resume continues from NAME.state.pt."""
+which are held out."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -83,7 +82,6 @@ def _add_clock(kinds: Commands) -> None:
     add_options(parser, "--network", default=DRIVING, help=f"{NETWORK_HELP} (default: {DRIVING})")
     parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
     add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
-    parser.add_argument("--resume", action="store_true", help="continue from NAME.state.pt, if it exists")
     group = parser.add_argument_group("training")
     help = 'carry that the clock will run under: identity, or "warp(flow|codec|auto, scale=0.5)" (default: warp(flow))'
     group.add_argument("--carry", default="warp(flow)", metavar="SPEC", help=help)
@@ -120,15 +118,15 @@ def run_clock(args: argparse.Namespace) -> int:
     """Train a clock, write and print; 1 if a clip was left out or cut short."""
     need("torch", "safetensors", what="training")
     from clockseg.carry import parse_carry
-    from clockseg.training.clock import RECIPE, Choices, train_clock
+    from clockseg.training.clock import train_clock
 
-    check_new_network(args.out, overwrite=args.overwrite or args.resume)
-    same = {name: getattr(args, name) for name in ("frames", "seed", "resume")}
-    choices = Choices(carry=parse_carry(args.carry), recipe=replace(RECIPE, steps=args.steps), **same)
+    check_new_network(args.out, overwrite=args.overwrite)
+    same = {name: getattr(args, name) for name in ("frames", "steps", "seed")}
+    carry = parse_carry(args.carry)
 
     def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
         say = watched(_line, quiet=is_quiet(args))
-        return train_clock(args.network, clips, args.out, choices=choices, say=say, **how)
+        return train_clock(args.network, clips, args.out, carry=carry, say=say, **same, **how)
 
     def next(found: Trained) -> str:
         schedule = f"'budget(learned(\"{found.path}\"), network_rate=0.25)'"
@@ -163,7 +161,7 @@ def _run(
 def _line(entry: dict[str, Any]) -> str | None:
     """Format an entry of a training's log; None if it is not shown."""
     if entry["event"] == "step":
-        return f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.4f}  {entry['minutes']:.1f} min"
+        return f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.4f}"
     if entry["event"] != "start":
         return None
     return f"{entry['samples']} samples; a firing would change {percent(entry['change'])} of their labels"

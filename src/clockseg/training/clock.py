@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ import onnx
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.swa_utils import AveragedModel
 
 from clockseg.carry import Carry, Flow, Warp
 from clockseg.clocks import Clock, difference, learned, motion_residual
@@ -22,37 +23,19 @@ from clockseg.clocks.learned import Input
 from clockseg.clocks.rates import skip_frame
 from clockseg.clockwork.schedule import ScheduleLike, carried
 from clockseg.datasets.clips import Clip
-from clockseg.errors import UsageError
+from clockseg.errors import TrainingError, UsageError
 from clockseg.files import whole_together
 from clockseg.networks.load import load
 from clockseg.networks.onnx_export import traced
 from clockseg.training import Trained
 from clockseg.training.clock_samples import Samples, Take, samples, takes
-from clockseg.training.fitting import Log, Recipe, check_resumed, fit, log_to
 
-RECIPE = Recipe(steps=1500, batch=64, decay=1e-3)
+Log = Callable[[dict[str, Any]], None]
+BATCH, RATE, WARM_UP, DECAY, AVERAGE = 64, 3e-3, 50, 1e-3, 0.99
+"""Samples of a step; the learning rate, which rises for ``WARM_UP`` steps and then falls to 0 in half a cosine; the weight
+decay; the share that the running average of the weights, which is the result, keeps at each step."""
 PERIODS = (4, 8)
 """The fixed rates that a clock is compared at: one frame in so many."""
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Options of the training.
-
-    ``carry``: the one that the clock will run under. ``frames``: about how many frames of video to run the network on;
-    ``passes``: replays of these, at other random ages each. ``resume``: continue from the state beside the file.
-    """
-
-    carry: Carry = field(default_factory=lambda: Warp(Flow()))
-    frames: int = 600
-    passes: int = 4
-    seed: int = 0
-    resume: bool = False
-    recipe: Recipe = RECIPE
-
-    def __post_init__(self) -> None:
-        if self.frames < 1 or self.passes < 1 or self.recipe.steps < 1:
-            raise UsageError("a clock learns from at least 1 frame, 1 pass and 1 step.")
 
 
 def train_clock(
@@ -60,59 +43,80 @@ def train_clock(
     clips: Sequence[Clip],
     out: Path,
     *,
-    choices: Choices = Choices(),
+    carry: Carry = Warp(Flow()),  # noqa: B008 - frozen
+    frames: int = 600,
+    passes: int = 4,
+    steps: int = 1500,
+    seed: int = 0,
     say: Log = lambda entry: None,
     progress: Callable[[str, int, int], None] = lambda what, done, of: None,
     warn: Callable[[str], None] = lambda sentence: None,
     **options: Any,
 ) -> Trained:
-    """Write ``out`` (NAME.onnx), a clock for ``network`` under ``choices.carry``, and NAME.json, its inputs and scores.
+    """Write ``out`` (NAME.onnx), a clock for ``network`` under ``carry``, and NAME.json, its inputs and scores.
 
-    Beside it stand NAME.log.jsonl and NAME.state.pt, to resume from. ``options``: engine, precision, threads and size, as of
-    ``load``. Labels of ``clips`` are not read. ``UsageError`` for a network that gives no labels, ``DataError`` if there are
-    too few frames.
+    ``frames``: about how many frames of video to run the network on; ``passes``: replays of these, at other random ages each.
+    ``options``: engine, precision, threads and size, as of ``load``. Labels of ``clips`` are not read. ``UsageError`` for a
+    network that gives no labels, ``DataError`` if there are too few frames.
     """
+    if min(frames, passes, steps) < 1:
+        raise UsageError("a clock learns from at least 1 frame, 1 pass and 1 step.")
     net = load(network, **options)
-    inputs = inputs_of(motion=choices.carry.estimates_motion)
-    state = out.with_name(f"{out.stem}.state.pt")
-    settings = {
+    inputs = inputs_of(motion=carry.estimates_motion)
+    learn, held = takes(net, clips, carry, frames=frames, warn=warn, progress=progress)
+    found = samples(learn, carry, inputs, passes=passes, seed=seed)
+    say({"event": "start", "samples": len(found.change), "change": round(float(found.change.mean()), 5)})
+    trained = {
         "network": net.name,
         "size": options.get("size"),
         "clips": [clip.name for clip in clips],
-        "carry": str(choices.carry),
-        **{name: getattr(choices, name) for name in ("frames", "passes", "seed")},
+        "carry": str(carry),
+        "frames": len(learn.recording),
+        "passes": passes,
+        "seed": seed,
+        "samples": len(found.change),
+        "steps": steps,
     }
-    if choices.resume:
-        check_resumed(state, settings)
-    log = log_to(out.with_name(f"{out.stem}.log.jsonl"), say, fresh=not choices.resume)
-    learn, held = takes(net, clips, choices.carry, frames=choices.frames, warn=warn, progress=progress)
-    found = samples(learn, choices.carry, inputs, passes=choices.passes, seed=choices.seed)
-    log({"event": "start", "samples": len(found.change), "change": round(float(found.change.mean()), 5)})
-    fitted = _fitted(found, choices, state, settings, log)
-    trained = settings | {"frames": len(learn.recording), "samples": len(found.change), "steps": choices.recipe.steps}
     told: dict[str, Any] = {"inputs": [one.name for one in inputs], "trained": trained}
-    model = exported(fitted, inputs)
+    model = exported(fitted(found, steps, seed, say), inputs)
     _write(model, told, out)
-    told["held_out"] = score(str(out), held, choices.carry)
-    log({"event": "score", **told["held_out"]})
+    told["held_out"] = score(str(out), held, carry)
     _write(model, told, out)
     return Trained(out, {"clock": str(out), **told})
 
 
-def _fitted(found: Samples, choices: Choices, state: Path, settings: dict[str, Any], log: Log) -> ClockNet:
-    torch.manual_seed(choices.seed)
+def fitted(found: Samples, steps: int, seed: int, say: Log = lambda entry: None) -> ClockNet:
+    """Return a network trained on samples; ``TrainingError`` if the loss is not finite. ``say`` gets twenty entries."""
+    torch.manual_seed(seed)
     values = {name: torch.from_numpy(value) for name, value in found.values.items()}
     change = torch.from_numpy(found.change)
-
-    def loss(net: ClockNet, random: np.random.Generator) -> Tensor:
-        chosen = torch.from_numpy(random.integers(0, len(change), choices.recipe.batch))
+    net = ClockNet.for_samples(values, change)
+    average = AveragedModel(
+        net, avg_fn=lambda kept, now, count: torch.lerp(now, kept, min(AVERAGE, count / (count + 20)))
+    )
+    optimiser = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
+    rate = LambdaLR(optimiser, lambda step: min(1, (step + 1) / WARM_UP) * (1 + math.cos(math.pi * step / steps)) / 2)
+    losses: list[float] = []
+    for step in range(1, steps + 1):
+        random = np.random.default_rng([seed, step])
+        chosen = torch.from_numpy(random.integers(0, len(change), BATCH))
         picked = {name: value[chosen] for name, value in values.items()}
         if random.random() < 0.5:  # a mirrored picture changes as much
             picked = {name: value.flip(-1) if value.ndim == 4 else value for name, value in picked.items()}
-        return binary_cross_entropy_with_logits(net(picked), change[chosen])
-
-    net = ClockNet.for_samples(values, change)
-    return fit(net, loss, choices.recipe, state, settings=settings, seed=choices.seed, resume=choices.resume, log=log)
+        loss = binary_cross_entropy_with_logits(net(picked), change[chosen])
+        losses.append(float(loss.detach()))
+        if not math.isfinite(losses[-1]):
+            raise TrainingError(f"the loss is {losses[-1]} at step {step}; check the data.")
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        rate.step()
+        average.update_parameters(net)
+        if step % max(1, steps // 20) == 0:
+            say({"event": "step", "step": step, "of": steps, "loss": round(float(np.mean(losses)), 4)})
+            losses.clear()
+    trained: ClockNet = average.module.eval()
+    return trained
 
 
 def _write(model: onnx.ModelProto, told: dict[str, Any], out: Path) -> None:
