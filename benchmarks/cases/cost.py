@@ -7,10 +7,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.harness import Facts, figure, listing, share
 from benchmarks.inputs import networks
 from clockseg import load
-from clockseg.evaluation.cost import Price, priced
+from clockseg.evaluation.cost import EVERY, WHOLE, part_seconds, priced
+from clockseg.graph.part import IMAGE
 
 OPTIONS = {"networks": ["street", "segformer-b0", "fcn8s-narrow", "fcn8s"], "threads": None, "repeat": 40}
 PAPER = {"pool3": "59 %", "pool4": "18 %", "fc7": "23 %"}
@@ -38,28 +41,28 @@ def _fcn8s(folder: Path) -> Path:
 
 def _network(file: Any, asked: Namespace) -> Facts:
     size = (500, 500) if Path(file).stem == "fcn8s" else None
-    prices = priced(load(file, engine="openvino", threads=asked.threads, size=size), repeat=asked.repeat)
-    full, whole = prices.full, prices.whole or prices.full
-    found = {**prices.stages, **prices.groups, "finish": prices.finish}
+    net = load(file, engine="openvino", threads=asked.threads, size=size)
+    prices = priced(net)
+    width, height = prices.size or (0, 0)
+    frame = {IMAGE: np.random.default_rng(0).integers(0, 256, (1, height, width, 3), dtype=np.uint8)}
+    [seconds] = part_seconds([net], [frame], asked.repeat)
+    counts = {**prices.stages, **prices.groups, "finish": prices.finish}
+    whole = prices.whole or prices.full
     return {
         "size": prices.size,
-        "whole": {"multiply_adds": whole.multiply_adds, "seconds": whole.seconds},
-        "staged_over_uncut": _over(full, whole),
+        "whole": {"multiply_adds": whole, "seconds": seconds[WHOLE]},
+        "staged_over_uncut": {"multiply_adds": prices.full / whole, "seconds": seconds[EVERY] / seconds[WHOLE]},
         "parts": [
             {
                 "name": name,
-                **_over(one, full),
-                "giga_a_second": one.multiply_adds / one.seconds / 1e9 if one.seconds else None,
+                "multiply_adds": count / prices.full,
+                "seconds": seconds[name] / seconds[EVERY],
+                "giga_a_second": count / seconds[name] / 1e9,
             }
-            for name, one in found.items()
-            if one.multiply_adds or one.seconds
+            for name, count in counts.items()
+            if seconds.get(name)
         ],
     }
-
-
-def _over(one: Price, whole: Price) -> Facts:
-    seconds = (one.seconds or 0) / (whole.seconds or 1)
-    return {"multiply_adds": one.multiply_adds / whole.multiply_adds, "seconds": seconds}
 
 
 def pages(facts: Facts) -> dict[str, str]:

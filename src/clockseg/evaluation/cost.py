@@ -1,6 +1,6 @@
-"""The cost of running a network: prices of its parts, and of the frames of a run.
+"""The cost of running a network: multiply-adds and seconds of its parts, and multiply-adds of the frames of a run.
 
-``priced`` finds the price of each part. A ``Record``, of a session or of a replayed recording, tells which stages fired. As in
+``priced`` counts the multiply-adds of each part. A ``Record``, of a session or of a replayed recording, tells which stages fired. As in
 a session, a group runs again if any of its inputs was computed again or moved.
 """
 
@@ -11,8 +11,6 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -39,30 +37,8 @@ EVERY, WHOLE = "every stage", "whole"
 
 
 @dataclass(frozen=True)
-class Price:
-    """Cost of a run: multiply-adds, and seconds (None: not measured). Addable.
-
-    >>> Price(100, 0.5) + Price(20, 0.25)
-    Price(multiply_adds=120, seconds=0.75)
-    """
-
-    multiply_adds: int = 0
-    seconds: float | None = None
-
-    def __add__(self, other: Price) -> Price:
-        if not isinstance(other, Price):
-            return NotImplemented
-        known = self.seconds is not None and other.seconds is not None
-        seconds = (self.seconds or 0.0) + (other.seconds or 0.0) if known else None
-        return Price(self.multiply_adds + other.multiply_adds, seconds)
-
-
-NOTHING = Price(seconds=0.0)
-
-
-@dataclass(frozen=True)
 class Prices:
-    """The price of each part of a network at one working size.
+    """The multiply-adds of each part of a network at one working size.
 
     ``stages``: of bodies with their heads; ``groups``, and the values that each ``reads``, in the order they run; ``finish``:
     of the part that makes the output from ``last``; ``whole``: of the uncut network; ``conclude`` and ``correction``: of the
@@ -72,19 +48,19 @@ class Prices:
     >>> from clockseg import run
     >>> from clockseg.clockwork.network import Group, Stage, StagedNetwork
     >>> net = StagedNetwork("two", (Stage("a", str), Stage("b", str)), (Group("sum", ("a", "b"), str.__add__),))
-    >>> prices = Prices({"a": Price(60), "b": Price(30)}, {"sum": Price(10)}, {"sum": ("a", "b")})
-    >>> [prices.frame(record).multiply_adds for _, record in run(net, "wxyz", alternating)]
+    >>> prices = Prices({"a": 60, "b": 30}, {"sum": 10}, {"sum": ("a", "b")})
+    >>> [prices.frame(record) for _, record in run(net, "wxyz", alternating)]
     [100, 70, 100, 70]
     """
 
-    stages: Mapping[str, Price]
-    groups: Mapping[str, Price] = field(default_factory=dict)
+    stages: Mapping[str, int]
+    groups: Mapping[str, int] = field(default_factory=dict)
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    finish: Price = NOTHING
-    whole: Price | None = None
+    finish: int = 0
+    whole: int | None = None
     size: tuple[int, int] | None = None
-    conclude: Price | None = None
-    correction: Price | None = None
+    conclude: int | None = None
+    correction: int | None = None
 
     @property
     def last(self) -> str:
@@ -92,9 +68,9 @@ class Prices:
         return [*self.stages, *self.groups][-1]
 
     @property
-    def full(self) -> Price:
-        """Price of a frame on which every part runs."""
-        return reduce(add, (*self.stages.values(), *self.groups.values(), self.finish))
+    def full(self) -> int:
+        """Multiply-adds of a frame on which every part runs."""
+        return sum((*self.stages.values(), *self.groups.values(), self.finish))
 
     def ran(self, record: Record) -> tuple[str, ...]:
         """Return the names of the parts that ran at this frame, in order: stages, groups, and the part that made the output."""
@@ -122,39 +98,33 @@ class Prices:
         if self.last in changed:
             yield FINISH
 
-    def frame(self, record: Record) -> Price:
-        """Return the cost of this frame; ``seconds`` as measured part by part, without clocks and motion."""
-        moved = {CONCLUDE: self.conclude or NOTHING, CORRECTION: self.correction or NOTHING}
+    def frame(self, record: Record) -> int:
+        """Return the multiply-adds of this frame."""
+        moved = {CONCLUDE: self.conclude or 0, CORRECTION: self.correction or 0}
         parts = {**self.stages, **self.groups, FINISH: self.finish, **moved}
-        return reduce(add, (parts[name] for name in self.ran(record)), NOTHING)
+        return sum(parts[name] for name in self.ran(record))
 
-    def total(self, records: Iterable[Record]) -> Price:
-        """Return the total cost of frames: of a session, of ``run`` or of ``replay``."""
-        return reduce(add, map(self.frame, records), NOTHING)
+    def total(self, records: Iterable[Record]) -> int:
+        """Return the multiply-adds of frames: of a session, of ``run`` or of ``replay``."""
+        return sum(map(self.frame, records))
 
 
-def priced(net: StagedNetwork, size: Size | None = None, *, repeat: int = 0, setting: str = "") -> Prices:
-    """Return the cost of one run of each part of ``net``, compiled or not, at the working size ``size`` (WIDTH, HEIGHT).
+def priced(net: StagedNetwork, size: Size | None = None, *, setting: str = "") -> Prices:
+    """Return the multiply-adds of each part of ``net``, compiled or not, at the working size ``size`` (WIDTH, HEIGHT).
 
-    ``size``: by default that of a frame of the sidecar's size. ``repeat``: the number of runs on noise, in parts and uncut in
-    turn, whose medians are the seconds; 0: none, and ``net`` need not be compiled. ``setting``: a text that identifies the
-    network's files, under which the counts are kept on disk; "": they are not kept. ``UsageError`` if a part is not a graph
-    (a function, torch), so that its multiply-adds are unknown.
+    ``size``: by default that of a frame of the sidecar's size. ``setting``: a text that identifies the network's files, under
+    which the counts are kept on disk; "": they are not kept. ``UsageError`` if a part is not a graph (a function, torch), so
+    that its multiply-adds are unknown.
 
     >>> from clockseg.networks.load import load
     >>> prices = priced(load("street", engine=None))
-    >>> prices.size, round(prices.full.multiply_adds / 1e9, 2), prices.full == prices.whole
-    ((480, 384), 1.47, False)
+    >>> prices.size, round(prices.full / 1e9, 2)
+    ((480, 384), 1.47)
     """
     size = _size(net) if size is None else size
     found = _counted(net, size, setting)
     for stage in net.stages:
         found[stage.name] = found.pop(f"{stage.name}.body") + found.pop(f"{stage.name}.head")
-    if repeat:
-        width, height = size
-        frame = {IMAGE: np.random.default_rng(0).integers(0, 256, (1, height, width, 3), dtype=np.uint8)}
-        [seconds] = part_seconds([net], [frame], repeat)
-        found = {name: replace(one, seconds=seconds.get(name, 0.0)) for name, one in found.items()}
     return Prices(
         {name: found[name] for name in net.names},
         {group.name: found[group.name] for group in net.groups},
@@ -167,17 +137,17 @@ def priced(net: StagedNetwork, size: Size | None = None, *, repeat: int = 0, set
     )
 
 
-def _counted(net: StagedNetwork, size: Size, setting: str) -> dict[str, Price]:
-    """Return the price of each part by its name, from the disk if it was counted before."""
+def _counted(net: StagedNetwork, size: Size, setting: str) -> dict[str, int]:
+    """Return the multiply-adds of each part by its name, from the disk if they were counted before."""
     parts = _parts(net)
     key = f"{__version__} {setting} {size[0]}x{size[1]}"
     kept = read_notes(PRICES).get(key) if setting else None
     if isinstance(kept, dict) and kept.keys() == parts.keys():
         with suppress(TypeError, ValueError):
-            return {name: Price(int(count)) for name, count in kept.items()}
+            return {name: int(count) for name, count in kept.items()}
     found = {name: _price(name, part, size) for name, part in parts.items()}
     if setting:
-        add_note(PRICES, key, {name: one.multiply_adds for name, one in found.items()})
+        add_note(PRICES, key, found)
     return found
 
 
@@ -205,14 +175,14 @@ def _parts(net: StagedNetwork) -> dict[str, Part]:
     return found
 
 
-def _price(name: str, part: Part, size: Size) -> Price:
+def _price(name: str, part: Part, size: Size) -> int:
     graph = part.part if isinstance(part, CompiledPart) else part
     if isinstance(graph, GraphPart):
         from clockseg.graph.cost import price
 
-        return Price(price(graph, size).multiply_adds)
+        return price(graph, size).multiply_adds
     if part is same or isinstance(part, Pick):
-        return Price()
+        return 0
     raise UsageError(f"part {name!r} isn't a graph, so its multiply-adds are unknown; give an ONNX network.")
 
 
@@ -263,14 +233,17 @@ def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:
 
 @dataclass
 class Meter:
-    """Prices the frames of a session on ``net``, of any size; None if a part is not a graph. ``setting``: as for ``priced``."""
+    """Counts the multiply-adds of the frames of a session on ``net``, of any size; None if a part is not a graph.
+
+    ``setting``: as for ``priced``.
+    """
 
     net: StagedNetwork
     setting: str = ""
     known: dict[tuple[int, ...], Prices | None] = field(default_factory=dict)
 
-    def frame(self, record: Record, image: Any) -> Price | None:
-        """Return the cost of ``image`` according to the session's record."""
+    def frame(self, record: Record, image: Any) -> int | None:
+        """Return the multiply-adds of ``image`` according to the session's record."""
         prices = self.prices(image)
         return None if prices is None else prices.frame(record)
 

@@ -18,7 +18,7 @@ from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Tally
 from clockseg.errors import UsageError
-from clockseg.evaluation.cost import NOTHING, Meter, Price
+from clockseg.evaluation.cost import Meter
 from clockseg.showing.seeing import Shown, Stream
 from clockseg.showing.stream import stream
 from clockseg.video.planar import rgb
@@ -28,9 +28,9 @@ from clockseg.video.planar import rgb
 class Spent:
     """Cost of frames beside their seconds, summed over the frames after each clip's first; addable.
 
-    ``price``: multiply-adds of the parts that ran; None if a part is not a graph.
+    ``multiply_adds``: of the parts that ran; None if a part is not a graph.
 
-    >>> spent = Spent().add(Price(100, 8)).add(Price(50, 4))
+    >>> spent = Spent().add(100).add(50)
     >>> spent.multiply_adds_per_frame, spent.relative_multiply_adds(spent)
     (75.0, 1.0)
     >>> (spent + spent).frames, Spent().multiply_adds_per_frame is None
@@ -38,22 +38,23 @@ class Spent:
     """
 
     frames: int = 0
-    price: Price | None = NOTHING
+    multiply_adds: int | None = 0
 
-    def add(self, price: Price | None) -> Spent:
+    def add(self, multiply_adds: int | None) -> Spent:
         """Add one frame."""
-        return self + Spent(1, price)
+        return self + Spent(1, multiply_adds)
 
     def __add__(self, other: Spent) -> Spent:
         if not isinstance(other, Spent):
             return NotImplemented
-        price = None if self.price is None or other.price is None else self.price + other.price
-        return Spent(self.frames + other.frames, price)
+        known = self.multiply_adds is not None and other.multiply_adds is not None
+        total = (self.multiply_adds or 0) + (other.multiply_adds or 0) if known else None
+        return Spent(self.frames + other.frames, total)
 
     @property
     def multiply_adds_per_frame(self) -> float | None:
         """Mean multiply-adds per frame; None without frames, or if a part is not a graph."""
-        return None if self.price is None or not self.frames else self.price.multiply_adds / self.frames
+        return None if self.multiply_adds is None or not self.frames else self.multiply_adds / self.frames
 
     def relative_multiply_adds(self, every_frame: Spent) -> float | None:
         """Multiply-adds as a share of those of the uncut network on the same frames."""

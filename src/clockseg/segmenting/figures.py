@@ -11,7 +11,6 @@ import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Record, Tally
-from clockseg.evaluation.cost import Price
 from clockseg.execution.machine import machine, versions
 
 BUSY = ("decoding", "motion", "network", "showing", "writing")
@@ -44,16 +43,16 @@ class Figures:
         record: Record,
         *,
         first: bool,
-        price: Price | None = None,
-        whole: Price | None = None,
+        price: int | None = None,
+        whole: int | None = None,
         decode_seconds: float = 0.0,
     ) -> Figures:
         """Return the figures with one more frame; ``first`` if its session begins with it."""
         spent, fires = record.seconds, any(record.fired)
         more = {
             "network": spent.network,
-            "multiply_adds": math.nan if price is None else price.multiply_adds,
-            "uncut": math.nan if whole is None else whole.multiply_adds,
+            "multiply_adds": math.nan if price is None else price,
+            "uncut": math.nan if whole is None else whole,
             "busy decoding": decode_seconds,
             "busy motion": spent.motion,
             "busy network": sum(spent.stages) + spent.clock,
