@@ -23,15 +23,14 @@ CAP = 16
 class Kind(NamedTuple):
     """A clock as text, in which ``{}`` stands for a number, and the numbers to try first, in order.
 
-    ``whole``: all stages fire or none. ``steps``: the number is a whole one, such as a period.
+    ``steps``: the number is a whole one, such as a period.
 
-    >>> Kind("skip_frame({})", (2, 4), whole=True).text(4)
+    >>> Kind("skip_frame({})", (2, 4)).text(4)
     'skip_frame(4)'
     """
 
     template: str
     numbers: tuple[float, ...]
-    whole: bool = True
     steps: bool = True
 
     def text(self, number: float) -> str:
@@ -77,7 +76,7 @@ CHANGES = (
 def clocks(stages: int) -> list[Kind]:
     """Return the clocks for a network of so many stages, apart from ``frame_oracle`` and ``skip_frame``.
 
-    >>> [kind.template for kind in clocks(3) if not kind.whole]
+    >>> [kind.template for kind in clocks(3)[3:]]
     ['fixed_rate((1, 1, {}))', 'fixed_rate((1, {}, {}))', 'adaptive({})', 'adaptive({}, watch=1)']
     """
     capped = [kind._replace(template=_CAPPED.replace(PLACE, kind.template), steps=False) for kind in CHANGES]
@@ -90,11 +89,11 @@ def _by_stages(stages: int) -> list[Kind]:
     if stages < 2:
         return []
     first = [f"fixed_rate(({', '.join(['1'] * fresh + [PLACE] * (stages - fresh))}))" for fresh in range(1, stages)]
-    fixed = [Kind(template, (2, 4, 8), whole=False) for template in reversed(first)]
+    fixed = [Kind(template, (2, 4, 8)) for template in reversed(first)]
     levels = (0.005, 0.01, 0.02, 0.05, 0.1)
-    change = [Kind("adaptive({})", levels, whole=False, steps=False)]
+    change = [Kind("adaptive({})", levels, steps=False)]
     if stages > 2:
-        change.append(Kind("adaptive({}, watch=1)", levels, whole=False, steps=False))
+        change.append(Kind("adaptive({}, watch=1)", levels, steps=False))
     return [*fixed, *change]
 
 
@@ -104,7 +103,7 @@ def asked_for(text: str) -> Kind:
     >>> asked_for("alternating").numbers
     (1,)
     """
-    return Kind(text, (0.05, 0.1, 0.2, 0.4, 0.8) if PLACE in text else (1,), whole=False, steps=False)
+    return Kind(text, (0.05, 0.1, 0.2, 0.4, 0.8) if PLACE in text else (1,), steps=False)
 
 
 def schedule_of(net: StagedNetwork, candidate: Candidate) -> Schedule:
