@@ -148,7 +148,6 @@ def test_what_is_settled_is_told_with_the_reason(tmp_path: Path, capsys: pytest.
     assert "without names" in rows["classes"]
     assert " 4 " in rows["pad"]
     assert sidecar.read(tmp_path / "net.json").input.pad_multiple == 4
-    assert any(line.startswith("  runner-up: ") for line in told)
 
 
 def test_every_option_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
@@ -186,20 +185,19 @@ def test_features_of_as_many_channels_are_no_scores(tmp_path: Path) -> None:
     assert found.sidecar.scores == ()
 
 
-def test_the_choice_is_told_with_its_runner_up(tmp_path: Path) -> None:
+def test_the_choice_is_told(tmp_path: Path) -> None:
     found = settled(tmp_path, networks.tiny())
     assert found.choice.cuts == found.sidecar.cuts
-    assert found.choice.runner_up.cuts[0] != found.choice.cuts[0]
     assert 0 < found.choice.every_frame < 1
     by_work = settled(tmp_path, networks.tiny(), cutting=Cutting(stages=2, measured=False))
     assert len(by_work.sidecar.cuts) == 2
-    assert by_work.choice.work == by_work.choice.runner_up.work == "the multiply-adds"
+    assert by_work.choice.work == "the multiply-adds"
 
 
 def test_times_choose_where_they_are_measured(tmp_path: Path) -> None:
     choice = settled(tmp_path, networks.tiny(), cutting=Cutting()).choice
     assert choice.every_frame > 0
-    assert choice.work == choice.runner_up.work == "the uncut network's time, measured node by node"
+    assert choice.work == "the uncut network's time, measured node by node"
 
 
 def test_a_network_without_skips_is_told_of(tmp_path: Path) -> None:

@@ -215,9 +215,6 @@ def _cuts(found: CutNetwork) -> str:
     choice = found.choice
     if choice is not None:
         lines.append(f"  chosen: {_share(choice)}")
-    if choice is not None and choice.runner_up is not None:
-        cuts = ", ".join("+".join(cut) for cut in choice.runner_up.cuts)
-        lines.append(f"  runner-up: {cuts}: {_share(choice.runner_up)}")
     return "cut\n" + "\n".join(lines)
 
 

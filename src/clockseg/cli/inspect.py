@@ -167,8 +167,6 @@ def _choice(found: CutCandidates) -> Iterator[str]:
     choice = found.choice
     yield f"--at auto, by shares of {choice.work}: {_cuts(choice)}"
     yield f"    {_shares(choice)}{'; ' + choice.note if choice.note else ''}"
-    if choice.runner_up is not None:
-        yield f"    next best: {_cuts(choice.runner_up)}; {_shares(choice.runner_up)}"
 
 
 def _cuts(choice: Choice) -> str:

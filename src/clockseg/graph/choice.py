@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from clockseg.errors import NetworkError, UsageError
@@ -32,7 +32,7 @@ class Choice:
 
     ``every_frame``: the share that runs on a frame on which stage 1 fires alone: it, and what is fused from it.
     ``reaching``: for each stage, whether what it makes reaches the output while later stages hold. ``note``: what was
-    asked for and can't be had; ``runner_up``: the best choice with another first cut. ``timed``: the work is the nodes' time.
+    asked for and can't be had. ``timed``: the work is the nodes' time.
     """
 
     cuts: tuple[Cut, ...]
@@ -41,7 +41,6 @@ class Choice:
     shared: float
     reaching: tuple[bool, ...]
     note: str = ""
-    runner_up: Choice | None = None
     timed: bool = False
 
     @property
@@ -89,7 +88,10 @@ def choose(
         found = _judged(graph, shapes, told, output, cuts)
         return None if found is None else replace(found, timed=timed is not None)
 
-    chosen, note = _chosen(_rows(trunk, timed, min(stages, len(trunk.places))), output, judge), ""
+    rows = [row.cuts for row in _rows(trunk, timed, min(stages, len(trunk.places)))]
+    chosen, note = next(filter(None, map(judge, [*rows, ((output,),)])), None), ""
+    if chosen is None:
+        raise NetworkError(f"the network can't be cut at its output {output!r} either; name the cuts yourself.")
     if not chosen.reaching[0]:
         shorter = (_rows(trunk, timed, count) for count in range(len(chosen.cuts) - 1, 1, -1))
         others = (judge(row.cuts) for rows in shorter for row in rows if _skips(row))
@@ -184,22 +186,6 @@ def _near(rows: list[Row], timed: Load | None, share: Callable[[Row], float]) ->
     least = min(times.values()) + _NOISE
     others = [row for row in rows if times[row.cuts] > least]
     return [row for row in rows if times[row.cuts] <= least], sorted(others, key=lambda row: times[row.cuts])
-
-
-def _chosen(rows: Sequence[Row], output: str, judge: Callable[[tuple[Cut, ...]], Choice | None]) -> Choice:
-    """Return the first of ``rows`` that the cut rule takes, with the next one of another first cut; else a single stage."""
-    best: Choice | None = None
-    for row in rows:
-        if best is not None and row.cuts[0] == best.cuts[0]:
-            continue
-        choice = judge(row.cuts)
-        if best is not None and choice is not None:
-            return replace(best, runner_up=choice)
-        best = best or choice
-    best = best or judge(((output,),))
-    if best is None:
-        raise NetworkError(f"the network can't be cut at its output {output!r} either; name the cuts yourself.")
-    return best
 
 
 def _judged(

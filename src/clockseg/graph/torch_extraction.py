@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, fx, nn
@@ -99,36 +100,14 @@ class _Sum:
 
 
 Tensors: TypeAlias = tuple[Tensor, ...]
+Step: TypeAlias = partial[Tensor]
+"""A function of a tensor, with its options."""
 Settle: TypeAlias = Callable[[str, Tensor, frozenset[str]], Tensor]
 """A weight's path in the module (empty for other constants), its value, the operations that read it -> what stands for it."""
 
 
-class Step(NamedTuple):
-    """A function of a tensor and of ``others``, plain values."""
-
-    function: Callable[..., Tensor]
-    others: tuple[Any, ...] = ()
-
-    def __call__(self, tensor: Tensor) -> Tensor:
-        return self.function(tensor, *self.others)
-
-
-@dataclass(frozen=True)
-class Shared:
-    """A piece that looks its weights up in a module at every call, and there whether dropout and batch norm train."""
-
-    code: fx.GraphModule = field(repr=False)
-
-    def __call__(self, *tensors: Tensor) -> Tensors:
-        try:
-            made: Tensors = self.code(*tensors)
-        except AttributeError as error:
-            raise NetworkError(f"the module was changed since it was cut ({error}); cut it again.") from error
-        return made
-
-
-def shared(program: Program, module: nn.Module, inputs: Sequence[str], outputs: Sequence[str]) -> Shared:
-    """Return the piece of ``program`` from ``inputs`` to ``outputs`` that computes with ``module``'s weights.
+def shared(program: Program, module: nn.Module, inputs: Sequence[str], outputs: Sequence[str]) -> fx.GraphModule:
+    """Return the piece of ``program`` from ``inputs`` to ``outputs`` that looks ``module``'s weights up at every call.
 
     Batch norms and dropouts do as their submodules' ``training`` says at each call.
     """
@@ -136,7 +115,7 @@ def shared(program: Program, module: nn.Module, inputs: Sequence[str], outputs: 
     copy.make(outputs)
     code = copy.compiled(outputs)
     code.module = module
-    return Shared(code)
+    return code
 
 
 def frozen(
@@ -203,14 +182,14 @@ class _Copy:
             if name == IMAGE and before:
                 self.then(name, before)
             if name == IMAGE and node.meta["val"].is_floating_point():
-                self.then(name, Step(_in_f32))
+                self.then(name, partial(_in_f32))
             if len(shape(node)) == 4:
-                self.then(name, Step(_channels_last))
+                self.then(name, partial(_channels_last))
 
     def then(self, name: str, step: Step) -> None:
         """Apply ``step`` to the tensor called ``name``."""
         node = self.program.names.known[name]
-        self.made[node] = self.graph.call_function(step.function, (self.made[node], *step.others))
+        self.made[node] = self.graph.call_function(step.func, (self.made[node],), step.keywords)
 
     def make(self, outputs: Sequence[str]) -> None:
         needed: set[fx.Node] = set()

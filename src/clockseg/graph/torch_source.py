@@ -15,7 +15,7 @@ from clockseg.graph.part import IMAGE
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.split import splits
 from clockseg.graph.torch_export import check_shape, pick
-from clockseg.graph.torch_extraction import Settle, Shared, Step, Tensors, frozen, shared, split_up
+from clockseg.graph.torch_extraction import Settle, Step, Tensors, frozen, shared, split_up
 from clockseg.graph.torch_reader import Program, read
 
 SHAPES = 4
@@ -34,7 +34,7 @@ class Dissected:
 
     program: Program
     division: Division
-    pieces: dict[tuple[Kind, int], Shared] = field(default_factory=dict)
+    pieces: dict[tuple[Kind, int], Inside] = field(default_factory=dict)
 
     def ends(self, kind: Kind, index: int) -> Ends:
         """Return the inputs and outputs of the piece ``index`` of a kind."""
@@ -134,7 +134,10 @@ class Piece:
         before, after = self.around(size)
         given = [maps[name].to(device) for name in self.inputs]
         read = [before(t) if before and name == IMAGE else t for t, name in zip(given, self.inputs, strict=True)]
-        made = self._inside(shape)(*read)
+        try:
+            made = self._inside(shape)(*read)
+        except AttributeError as error:
+            raise NetworkError(f"the module was changed since it was cut ({error}); cut it again.") from error
         return self.named((after(made[0]),) if after else made, given)
 
     def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:

@@ -172,7 +172,7 @@ def _taken(output: str, value: Maps, frame: Any) -> Tensor:
 
 def _reading(said: Input, dtype: torch.dtype) -> Step:
     factor, offset = (tuple(numbers.tolist()) for numbers in said.affine())
-    return Step(_read, (said.colour == "bgr", factor, offset, dtype))
+    return partial(_read, bgr=said.colour == "bgr", factor=factor, offset=offset, dtype=dtype)
 
 
 def _read(image: Tensor, bgr: bool, factor: tuple[float, ...], offset: tuple[float, ...], dtype: torch.dtype) -> Tensor:
@@ -183,7 +183,7 @@ def _read(image: Tensor, bgr: bool, factor: tuple[float, ...], offset: tuple[flo
 
 
 def _labelling(size: tuple[int, ...]) -> Step:
-    return Step(_labels, (size[0], size[1]))
+    return partial(_labels, width=size[0], height=size[1])
 
 
 def _labels(scores: Tensor, width: int, height: int) -> Tensor:
