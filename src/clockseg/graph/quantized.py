@@ -62,15 +62,14 @@ class Reading:
     left_out: frozenset[str]
     stands_for: Mapping[str, str]
 
-    def of(self, tensor: str) -> str:
-        """Return the tensor that is passed between parts in place of ``tensor``."""
+    def all(self, tensors: Iterable[str]) -> tuple[str, ...]:
+        """Return the tensors that are passed between parts in place of those of ``tensors`` that have a name."""
+        return tuple(self._of(tensor) for tensor in tensors if tensor)
+
+    def _of(self, tensor: str) -> str:
         while tensor in self.stands_for:
             tensor = self.stands_for[tensor]
         return tensor
-
-    def all(self, tensors: Iterable[str]) -> tuple[str, ...]:
-        """Return ``of`` each of ``tensors`` that has a name."""
-        return tuple(self.of(tensor) for tensor in tensors if tensor)
 
 
 def reading(static: Static) -> Reading:

@@ -52,7 +52,8 @@ def named(graph: fx.Graph) -> Names:
     ".0", ".1", in the order they are made. From a submodule's second call on, the path has "@1", "@2" added. A tensor
     that leaves several calls alone has the outermost's; one that leaves none has its operation's name in the graph.
     """
-    tensors = [node for node in graph.nodes if isinstance(node.meta.get("val"), Tensor) and _is_no_weight(node)]
+    made = (node for node in graph.nodes if node.op == "call_function" or node.name == IMAGE)
+    tensors = [node for node in made if isinstance(node.meta.get("val"), Tensor)]
     leaving = {scope: nodes for scope, nodes in _leaving(tensors).items() if nodes}
     known = {scope: nodes[0] for scope, nodes in leaving.items() if len(nodes) == 1}
     known |= {node.name: node for node in tensors if node.op == "placeholder"}
@@ -79,10 +80,6 @@ def owner(node: fx.Node) -> str:
     """Return the path of the submodule in whose call a node was made; empty for the module itself."""
     paths = [path for path, _ in _scopes(node)]
     return paths[-1] if paths else ""
-
-
-def _is_no_weight(node: fx.Node) -> bool:
-    return bool(node.op == "call_function" or node.name == IMAGE)
 
 
 def _depth(name: str) -> tuple[int, int]:
@@ -135,11 +132,7 @@ def kind_of(node: fx.Node, dynamic: Container[fx.Node]) -> Kind:
         return (ENLARGE, 1) if _elements(node) >= _elements(node.args[0]) else OTHER
     if any(source in dynamic for source in node.all_input_nodes if source is not node.args[0]):
         return OTHER
-    return _weighted(name, node)
-
-
-def _weighted(name: str, node: fx.Node) -> Kind:
-    """Return the kind of an operation whose other inputs are constants."""
+    # The other inputs are weights.
     if name == "linear" or (name in ("matmul", "mm") and len(shape(node.args[1])) == 2):
         return PRODUCT, len(shape(node.args[0])) - 1
     if name == "conv2d":

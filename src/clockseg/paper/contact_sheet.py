@@ -13,7 +13,6 @@ import cv2
 import numpy as np
 
 from clockseg.datasets.clips import ClipFrame
-from clockseg.errors import UsageError
 from clockseg.paper.report import ORACLE
 from clockseg.paper.screening import Screening
 from clockseg.report.style import FIRED, NOW, PAGE, figure
@@ -54,11 +53,8 @@ def contact_sheet(
     """Write a PNG with a row of pictures for each of ``rows`` and a column for each of ``heads``.
 
     Under them, as wide as the pictures, stand the ``rasters``, each a name and the frames of the whole clip on which it fired,
-    with ``marks``, the frames that are shown; last a legend of ``entries``. ``UsageError`` for rows without one picture per
-    head.
+    with ``marks``, the frames that are shown; last a legend of ``entries``.
     """
-    if not rows or not heads or any(len(row.pictures) != len(heads) for row in rows):
-        raise UsageError(f"rows of {[len(row.pictures) for row in rows]} pictures, {len(heads)} heads; give one each.")
     heights = [*(_height(row, (PAGE - _NAMES) / len(heads)) + _WORDS for row in rows), *[2 * _WORDS] * len(rasters)]
     with figure(path, size=(PAGE, sum(heights) + (3 + len(entries) // 6) * _WORDS)) as drawn:
         places = drawn.add_gridspec(len(heights), len(heads), height_ratios=heights)
@@ -86,10 +82,8 @@ def contact_sheet(
 
 def _height(row: Pictures, width: float) -> float:
     """Return the height of pictures ``width`` inches wide."""
-    shape = next((picture.shape for picture in row.pictures if picture is not None), None)
-    if shape is None:
-        raise UsageError(f"the row {row.name!r} has no picture; give it at least one, or leave the row out.")
-    return float(width * shape[0] / shape[1])
+    height, across, _ = next(picture.shape for picture in row.pictures if picture is not None)
+    return float(width * height / across)
 
 
 def _rate(name: str, fired: Sequence[bool]) -> str:
@@ -177,8 +171,6 @@ def frame_heads(screening: Screening, positions: Sequence[int]) -> list[str]:
 
 def spread(count: int, pictures: int, *, among: Sequence[int] = ()) -> list[int]:
     """Return the middles of ``pictures`` equal parts of 0..count-1, or the values of ``among`` nearest to them."""
-    if pictures < 1:
-        raise UsageError(f"pictures={pictures}; give how many frames to show, 1 or more.")
     middles = [(2 * part + 1) * count // (2 * pictures) for part in range(pictures)]
     nearest = [min(among or range(count), key=lambda at: abs(at - middle)) for middle in middles]
     return sorted(set(nearest))

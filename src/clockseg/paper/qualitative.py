@@ -21,7 +21,7 @@ from clockseg.clocks.rates import pipelined, skip_frame
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.datasets.clips import Clip, ClipFrame
-from clockseg.errors import DataError, UsageError
+from clockseg.errors import DataError
 from clockseg.paper.contact_sheet import contact_sheet, frame_heads, picture_rows
 from clockseg.paper.report import ORACLE, Claim, Figure, Report
 from clockseg.paper.screening import Screening, screen
@@ -34,7 +34,6 @@ with at least 0.1 % of the oracle's pixels). Skip-frame equals the oracle on the
 start. The paper's supplement shows the windows with the largest gain; here the worst and a random one are drawn too."""
 
 HEAD = ("rank", "clip", "frames", "pipeline", "skip-frame", "gained")
-ENDS = 1
 SKIP_FRAME = "skip_frame(2)"
 
 
@@ -50,10 +49,6 @@ class Sample:
     length: int = 6
     lead: int = 4
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if min(self.count, self.length) < 1 or self.lead < 0:
-            raise UsageError(f"{self}; count and length are whole numbers of at least 1, lead of at least 0.")
 
     @property
     def shown(self) -> range:
@@ -161,13 +156,10 @@ def sampled(clips: Sequence[Clip], sample: Sample) -> list[Window]:
     return sorted(random.Random(sample.seed).sample(all_, min(sample.count, len(all_))))
 
 
-def picks(count: int, ends: int, *, seed: int) -> dict[str, int]:
+def picks(count: int, *, seed: int) -> dict[str, int]:
     """Choose the ranks (0 is the best of ``count``) to draw, by the names of their figures; none twice."""
-    best = list(range(min(ends, count)))
-    worst = [rank for rank in range(count - 1, count - 1 - ends, -1) if rank >= len(best)]
-    found = {f"best-{place}": rank for place, rank in enumerate(best, start=1)}
-    found |= {f"worst-{place}": rank for place, rank in enumerate(worst, start=1)}
-    rest = [rank for rank in range(count) if rank not in found.values()]
+    found = {"best-1": 0} | ({"worst-1": count - 1} if count > 1 else {})
+    rest = range(1, count - 1)
     return found | ({"random": random.Random(seed).choice(rest)} if rest else {})
 
 
@@ -198,7 +190,7 @@ def run(setting: Setting) -> Report:
     count = len(ranking.ranks)
     figures = [
         Figure(f"qualitative-{name}", f"Rank {rank + 1} of {count}", partial(window, rank, name), suffix=".png")
-        for name, rank in picks(count, ENDS, seed=ranking.sample.seed).items()
+        for name, rank in picks(count, seed=ranking.sample.seed).items()
     ]
     return Report(
         "qualitative",

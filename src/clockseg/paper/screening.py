@@ -16,7 +16,7 @@ from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.clockwork.session import Session
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, ClipFrame
-from clockseg.errors import DataError, UsageError
+from clockseg.errors import DataError
 from clockseg.evaluation.labels import checked_labels
 from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.paper.report import ORACLE
@@ -87,9 +87,7 @@ class Screening:
             yield frame if position in labelled else replace(frame, labels=None)
 
     def of(self, schedule: str) -> Shown:
-        """Return the result of ``schedule``; ``UsageError`` if it wasn't run."""
-        if schedule not in self.shown:
-            raise UsageError(f"no schedule {schedule!r} was run on {self.name}; there are {', '.join(self.shown)}.")
+        """Return the result of ``schedule``."""
         return self.shown[schedule]
 
     def agreement(self, schedule: str, positions: Iterable[int] | None = None) -> Confusion:
@@ -132,8 +130,6 @@ def screen(
     ``frames``: frames of the clip to run as a shot of their own (default: all). ``warn`` gets a sentence on whatever could
     not be decoded. ``DataError`` for no frames, ``UsageError`` if the network returns no label maps of the frame's size.
     """
-    if ORACLE in schedules:
-        raise UsageError(f"{ORACLE!r} is the name of the uncut network; give the schedule another name.")
     sessions = {ORACLE: Session(net.uncut(), frame_oracle)} | {k: Session(net, s) for k, s in schedules.items()}
     seen: list[tuple[int, float | None, bool]] = []
     given: list[list[tuple[_Packed, bool]]] = []
