@@ -62,6 +62,9 @@ class Group:
     function: Part
 
 
+_OWN_PARTS = ("finish", "whole", "conclude", "correction")
+
+
 @dataclass(frozen=True)
 class StagedNetwork:
     """A network cut into stages (paper, section 4; the cut rule is ``clockseg.graph``).
@@ -107,7 +110,7 @@ class StagedNetwork:
                 )
             known.append(group.name)
         for name in known:
-            if known.count(name) > 1:
+            if known.count(name) > 1 or name in _OWN_PARTS:
                 raise UsageError(
                     f"network {self.name!r} has two parts named {name!r}; give each stage and group its own name."
                 )
@@ -145,22 +148,30 @@ class StagedNetwork:
         """The name of the part whose value ``finish`` reads: the last group, or the last stage without groups."""
         return self.groups[-1].name if self.groups else self.stages[-1].name
 
-    def map(self, fn: Callable[[str, Part], Part]) -> StagedNetwork:
-        """Return this network with every part replaced by ``fn(name, part)``; engines and timers are written this way.
+    @property
+    def parts(self) -> dict[str, Part]:
+        """Its parts by name: ``STAGE.body``, ``STAGE.head``, the group's name, ``finish``, and the optional ones that it has."""
+        found: dict[str, Part] = {}
+        for stage in self.stages:
+            found |= {f"{stage.name}.body": stage.body, f"{stage.name}.head": stage.head}
+        found |= {group.name: group.function for group in self.groups}
+        own = {name: getattr(self, name) for name in _OWN_PARTS}
+        return found | {name: part for name, part in own.items() if part is not None}
 
-        Names are ``STAGE.body``, ``STAGE.head``, the group's name, ``finish``, and, if the network has them, ``whole``,
-        ``conclude`` and ``correction``.
+    def map(self, fn: Callable[[str, Part], Part]) -> StagedNetwork:
+        """Return this network with each of its ``parts`` replaced by ``fn(name, part)``; engines and timers are written this way.
 
         >>> net = StagedNetwork("one", (Stage("a", str.upper),))
         >>> net.map(lambda name, part: (lambda value: f"{name}({part(value)})"))("x")
         'finish(a.head(a.body(X)))'
         """
-        stages = [replace(s, body=fn(f"{s.name}.body", s.body), head=fn(f"{s.name}.head", s.head)) for s in self.stages]
-        groups = [replace(group, function=fn(group.name, group.function)) for group in self.groups]
-        finish = fn("finish", self.finish)
-        given = {name: getattr(self, name) for name in ("whole", "conclude", "correction")}
-        optional: dict[str, Any] = {name: fn(name, part) for name, part in given.items() if part is not None}
-        return replace(self, stages=tuple(stages), groups=tuple(groups), finish=finish, executor=None, **optional)
+        made = {name: fn(name, part) for name, part in self.parts.items()}
+        stages = tuple(
+            replace(one, body=made[f"{one.name}.body"], head=made[f"{one.name}.head"]) for one in self.stages
+        )
+        groups = tuple(replace(one, function=made[one.name]) for one in self.groups)
+        own: dict[str, Any] = {name: made[name] for name in _OWN_PARTS if name in made}
+        return replace(self, stages=stages, groups=groups, executor=None, **own)
 
     def uncut(self) -> StagedNetwork:
         """Return the original network as a single stage, or without ``whole`` all stages as one: the reference for time and agreement."""

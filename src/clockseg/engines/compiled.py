@@ -99,7 +99,7 @@ def _reason(error: Exception) -> str:
 
 def has_graphs(net: StagedNetwork) -> bool:
     """Return True if any part of ``net`` is a graph that is not compiled yet."""
-    return any(isinstance(part, GraphPart) for part in (net.whole, *named_parts(net).values()))
+    return any(isinstance(part, GraphPart) for part in named_parts(net).values())
 
 
 def compiled(net: StagedNetwork, compile: Compile, engine: str, *, same_bits: str = "") -> StagedNetwork:

@@ -139,7 +139,7 @@ def priced(net: StagedNetwork, size: Size | None = None, *, setting: str = "") -
 
 def _counted(net: StagedNetwork, size: Size, setting: str) -> dict[str, int]:
     """Return the multiply-adds of each part by its name, from the disk if they were counted before."""
-    parts = _parts(net)
+    parts = net.parts
     key = f"{__version__} {setting} {size[0]}x{size[1]}"
     kept = read_notes(PRICES).get(key) if setting else None
     if isinstance(kept, dict) and kept.keys() == parts.keys():
@@ -161,18 +161,6 @@ def _size(net: StagedNetwork) -> Size:
 def _working(prepared: Any) -> Size:
     _, height, width, _ = prepared[IMAGE].shape
     return int(width), int(height)
-
-
-def _parts(net: StagedNetwork) -> dict[str, Part]:
-    """Return the parts by the names that ``StagedNetwork.map`` gives them."""
-    found: dict[str, Part] = {}
-
-    def seen(name: str, part: Part) -> Part:
-        found[name] = part
-        return part
-
-    net.map(seen)
-    return found
 
 
 def _price(name: str, part: Part, size: Size) -> int:

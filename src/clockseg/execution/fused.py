@@ -132,13 +132,11 @@ class Fusion:
 
 
 def named_parts(net: StagedNetwork) -> dict[str, Any]:
-    """Return the parts of a network by the names that their calls have."""
-    found: dict[str, Any] = {"finish": net.finish, "fused": net.fused, "conclude": net.conclude or net.finish}
+    """Return the parts of a network by the names that their calls have, with those that only select."""
+    found = {"conclude": net.finish, **net.parts, "fused": net.fused}
     for stage in net.stages:
-        parts = {"body": stage.body, "head": stage.head, "scores": stage.scores, "features": stage.features}
-        found |= {f"{stage.name}.{name}": part for name, part in parts.items()}
-    found |= {group.name: group.function for group in net.groups}
-    return found if net.correction is None else found | {"correction": net.correction}
+        found |= {f"{stage.name}.scores": stage.scores, f"{stage.name}.features": stage.features}
+    return found
 
 
 class Fused(Executor):
