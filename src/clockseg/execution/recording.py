@@ -38,6 +38,9 @@ estimator)."""
 MEMORY_BYTES = 64_000_000
 """Bytes that a store holds in memory before it moves to a temporary file."""
 
+MOST_TRAVELS = 8
+"""Composed motions that a recording keeps, to go on from them at the next frame."""
+
 
 def label_map(stage: int) -> Watch:
     """Return the watch of the label map of a stage (1 is the first), for ``record(keep=..)``: one byte per cell.
@@ -186,6 +189,7 @@ class Recording:
         self.net, self.keep, self.store = net, frozenset(keep), Store()
         self.frames: list[Recorded] = []
         self._seen: dict[Estimator, Sight] = {}
+        self._travels: dict[tuple[Estimator, int], tuple[int, Motion | None]] = {}
         self._motions: set[Any] = {key for key in self.keep if isinstance(key, tuple) and key[0] == "motion"}
 
     def __len__(self) -> int:
@@ -264,6 +268,20 @@ class Recording:
         """Return the motion by ``estimator`` from the frame before ``index`` to it."""
         found: Motion = self.look(("motion", estimator), index)
         return replace(found, then=self.sight(estimator, index - 1), now=self.sight(estimator, index))
+
+    def travel(self, estimator: Estimator, before: int, now: int) -> Motion:
+        """Return the motion by ``estimator`` from frame ``before`` to a later one, composed from frame to frame."""
+        at, found = self._travels.get((estimator, before), (before, None))
+        if at > now:
+            at, found = before, None
+        for index in range(at + 1, now + 1):
+            step = self.motion(estimator, index)
+            found = step if found is None else step.after(found)
+        # Stages that fired at different frames are read in turn.
+        latest = list(self._travels.items())[-MOST_TRAVELS:]
+        self._travels = {**dict(latest), (estimator, before): (now, found)}
+        assert found is not None
+        return found
 
     def sight(self, estimator: Estimator, index: int) -> Sight:
         """Return the data of frame ``index`` for motion estimation."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, View, Watch
@@ -18,14 +19,10 @@ if TYPE_CHECKING:
     from clockseg.execution.recording import Recording
 
 Key: TypeAlias = tuple[Hashable, ...]
-DEEPEST = 64
-"""Length of a chain of promises that depend on one another; the next is computed at once, so that no stack overflows."""
 
 
 class Promise:
-    """A value that ``make`` computes once, when ``value`` is first read. Equal keys mean equal values.
-
-    ``after``: the promise that ``make`` reads first, if any.
+    """A value that ``make`` computes when it is first read. Equal keys mean equal values.
 
     >>> made = []
     >>> promise = Promise(("sum", 1, 2), lambda: made.append("once") or 3)
@@ -33,26 +30,13 @@ class Promise:
     (['once'], 3, 3, ['once'])
     """
 
-    __slots__ = ("_depth", "_made", "_make", "key")
+    def __init__(self, key: Key, make: Callable[[], Any]) -> None:
+        self.key, self.make = key, make
 
-    def __init__(self, key: Key, make: Callable[[], Any], after: Promise | None = None) -> None:
-        self.key = key
-        self._make: Callable[[], Any] | None = make
-        self._made: Any = None
-        self._depth: int = 1 if after is None or after._make is None else after._depth + 1
-        if self._depth > DEEPEST:
-            self._keep()
-
-    @property
+    @cached_property
     def value(self) -> Any:
-        self._keep()
-        return self._made
-
-    def _keep(self) -> None:
-        if self._make is not None:
-            self._made = self._make()
-            # Release what it depends on.
-            self._make = None
+        """The value."""
+        return self.make()
 
 
 def kept(given: Any) -> Any:
@@ -66,8 +50,6 @@ def kept(given: Any) -> Any:
 
 class Shot(Promise):
     """A recorded frame: its picture, if that is stored, and its ``shape``."""
-
-    __slots__ = ("index", "shape")
 
     def __init__(self, recording: Recording, index: int) -> None:
         super().__init__(("picture", index), lambda: recording.look(PICTURE, index))
@@ -102,12 +84,10 @@ class Replay(Executor):
         if name == "see":
             return args[1].index
         if name == "observe":
-            return self._motion(args[0], args[1], lambda: self.recording.motion(self.carry.motion, args[1]))
+            return self._motion(*args)
         if name == "compose":
             first, then = args
-            if first is None:
-                return then
-            return self._motion(first.key[2], then.key[3], lambda: part(first.value, then.value), after=first)
+            return then if first is None else self._motion(first.key[-2], then.key[-1])
         if name == "prepare":
             return self._looked_up("prepared", args[0].key[-1])
         if name.endswith((".scores", ".features")) and (recorded := self._watched(name, args[0])):
@@ -127,8 +107,9 @@ class Replay(Executor):
         maps = (Watch(one, value[1] + 1) for one in of)
         return next((self._looked_up(one, index) for one in maps if one in self.recording.keep), None)
 
-    def _motion(self, before: int, now: int, make: Callable[[], Any], after: Promise | None = None) -> Promise:
-        return Promise(("motion", self.carry.motion, before, now), make, after=after)
+    def _motion(self, before: int, now: int) -> Promise:
+        estimator = self.carry.motion
+        return Promise(("motion", estimator, before, now), lambda: self.recording.travel(estimator, before, now))
 
     def _looked_up(self, name: Hashable, index: int) -> Promise:
         return Promise((name, index), lambda: self.recording.look(name, index))
