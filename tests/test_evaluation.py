@@ -109,7 +109,6 @@ def test_skip_frame_takes_half_the_uncut_networks_time(tmp_path, own_clock):
 def test_the_first_frames_seconds_do_not_count(tmp_path, own_clock):
     write_clip(tmp_path / "clip", 3)
     found = evaluate(toy(seconds=0.005), {"never again": skip_frame(100)}, read_data(tmp_path), classes=CLASSES)[0]
-    assert found.tally.first_seconds == pytest.approx(0.015)
     assert found.tally.seconds == 0
     assert found.relative_time == 0
 

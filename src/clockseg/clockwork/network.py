@@ -109,8 +109,9 @@ class StagedNetwork:
                     f"it may read stages and earlier groups: {', '.join(known)}."
                 )
             known.append(group.name)
+        taken = [*known, *(group.name for group in self.groups if group.name in _OWN_PARTS)]
         for name in known:
-            if known.count(name) > 1 or name in _OWN_PARTS:
+            if taken.count(name) > 1:
                 raise UsageError(
                     f"network {self.name!r} has two parts named {name!r}; give each stage and group its own name."
                 )

@@ -17,8 +17,8 @@ class Session:
 
     ``schedule``: a ``Schedule``, a function of the number of stages (``alternating``) or a clock (``adaptive(0.25)``). The output
     is the network's own (``street``: a label map, uint8 [h, w] at the frame's size, read-only). ``reset()`` and a
-    change of the frames' size start again with a fill. ``tally``: the sums so far. ``executor``: runs the parts; None: the
-    network's own, which may run several parts as one. ``UsageError`` if the schedule does not fit the network.
+    change of the frames' size start again with a fill. ``tally``: the sums so far. ``executor``: runs the parts; by
+    default the network's own, which may run several parts as one. ``UsageError`` if the schedule does not fit the network.
 
     >>> from clockseg.clockwork.network import Stage
     >>> from clockseg.clocks.rates import skip_frame
@@ -29,22 +29,21 @@ class Session:
     0.3333333333333333
     """
 
-    def __init__(self, net: StagedNetwork, schedule: ScheduleLike, *, executor: Executor | None = None) -> None:
+    def __init__(self, net: StagedNetwork, schedule: ScheduleLike) -> None:
         self.net = net
         self.schedule = schedule_for(schedule, len(net))
         check(net, self.schedule)
         self.memory: Memory | None = None
         self.tally = Tally(net.names, fires=(0,) * len(net))
-        own = Executor() if net.executor is None else net.executor(net, self.schedule)
-        self._executor = own if executor is None else executor
+        self.executor = Executor() if net.executor is None else net.executor(net, self.schedule)
 
     def __call__(self, image: Any, *, vectors: Any = None) -> Any:
         """Return the output for this frame; ``vectors``: see ``step``."""
         first = self.memory is None
-        made = step(self.net, self.schedule, self.memory, image, vectors=vectors, executor=self._executor)
+        made = step(self.net, self.schedule, self.memory, image, vectors=vectors, executor=self.executor)
         output, self.memory = made
         if self.memory.record.fill:
-            self._executor.rehearse(self.memory, image, vectors)
+            self.executor.rehearse(self.memory, image, vectors)
         self.tally = self.tally.add(self.memory.record, first=first)
         return output
 

@@ -56,22 +56,24 @@ class Tally:
     fires: tuple[int, ...] = ()
     network: int = 0
     seconds: float = 0.0
-    first_seconds: float = 0.0
 
     def add(self, record: Record, *, first: bool) -> Tally:
         """Return this tally with one more frame; ``first`` if it is the first of its clip."""
-        seconds, frames = record.seconds.network, self.frames + 1
         if first:
-            return replace(self, clips=self.clips + 1, frames=frames, first_seconds=self.first_seconds + seconds)
-        fires = tuple([count + fired for count, fired in zip_longest(self.fires, record.fired, fillvalue=0)])
-        network = self.network + any(record.fired)
-        return replace(self, frames=frames, fires=fires, network=network, seconds=self.seconds + seconds)
+            return replace(self, clips=self.clips + 1, frames=self.frames + 1)
+        network, seconds = int(any(record.fired)), record.seconds.network
+        return self + Tally(self.stages, 0, 1, tuple(map(int, record.fired)), network, seconds)
 
     def __add__(self, other: Tally) -> Tally:
         """Return the sums over the clips of both."""
-        fires = tuple(a + b for a, b in zip_longest(self.fires, other.fires, fillvalue=0))
-        sums = ("clips", "frames", "network", "seconds", "first_seconds")
-        return replace(self, fires=fires, **{name: getattr(self, name) + getattr(other, name) for name in sums})
+        return Tally(
+            self.stages,
+            self.clips + other.clips,
+            self.frames + other.frames,
+            tuple([a + b for a, b in zip_longest(self.fires, other.fires, fillvalue=0)]),
+            self.network + other.network,
+            self.seconds + other.seconds,
+        )
 
     @property
     def later(self) -> int:

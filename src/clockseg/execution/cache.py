@@ -113,7 +113,7 @@ def prune() -> None:
 
 def clear_cache() -> int:
     """Delete all compiled and downloaded networks on disk and the measured speeds of engines; return the bytes freed."""
-    named = (cache_directory().glob(f"*{name}.json*") for name in ("engines", "fused", "prices", "upsampling"))
+    named = (cache_directory().glob(f"*{name}.json*") for name in ("engines", "fused", "multiply-adds", "upsampling"))
     remembered = [file for files in named for file in files if file.is_file()]
     freed = 0
     for entry in (*_entries(), *remembered, cache_directory() / NAMED):

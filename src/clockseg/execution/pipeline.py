@@ -15,7 +15,7 @@ from typing import Any
 
 from clockseg.clockwork.lazy import Executor, Lazy
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import ScheduleLike, schedule_for
+from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.clockwork.session import Session
 
 
@@ -40,8 +40,9 @@ class Ahead(Session):
     """
 
     def __init__(self, net: StagedNetwork, schedule: ScheduleLike) -> None:
-        self.segments = segments(schedule_for(schedule, len(net)).delays)
-        super().__init__(net, schedule, executor=_Remembering(self.segments[0].stop))
+        super().__init__(net, schedule)
+        self.segments = segments(self.schedule.delays)
+        self.executor = _Remembering(self.segments[0].stop)
 
     def between(self) -> None:
         """Compute the delayed segments of the next frame, in case their clocks fire: everything that they read is known."""
@@ -52,7 +53,7 @@ class Ahead(Session):
             for i in segment:
                 stage = self.net.stages[i]
                 trunk = Lazy(i, stage.name + ".body", stage.body, (trunk,))
-                self._executor.read(trunk, Lazy(i, stage.name + ".head", stage.head, (trunk,)))
+                self.executor.read(trunk, Lazy(i, stage.name + ".head", stage.head, (trunk,)))
 
 
 class _Remembering(Executor):

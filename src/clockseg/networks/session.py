@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +13,6 @@ import numpy as np
 from clockseg.carry import Interpolate, at_once
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork import session as clockwork
-from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.errors import NetworkError, UsageError
@@ -125,7 +123,7 @@ class Session(clockwork.Session):
     (``alternating``), a clock (``adaptive(0.25)``), or text as on the command line; None: the one that the network
     recommends. The carry ``interpolate`` needs later frames (``clockseg.run`` reads ahead). In text and in the recommended
     schedule, it is replaced by ``warp``; a ``Schedule`` with it is refused at the first frame.
-    ``bgr``: images are BGR, as OpenCV reads them, instead of RGB. ``executor``: runs the parts; None: the network's own.
+    ``bgr``: images are BGR, as OpenCV reads them, instead of RGB.
 
     The output of a network with classes is ``Labels``, that of a network of numbers ``Depth``; both are arrays. A network
     of instances gives ``NamedInstances``, and one without a sidecar whatever its last part returns.
@@ -144,7 +142,6 @@ class Session(clockwork.Session):
         schedule: ScheduleLike | str | None = None,
         *,
         bgr: bool = False,
-        executor: Executor | None = None,
     ) -> None:
         opened = net if isinstance(net, StagedNetwork) else load(os.fspath(net))
         text = recommended(opened) if schedule is None else schedule
@@ -156,11 +153,11 @@ class Session(clockwork.Session):
             raise NetworkError(f"the schedule that the sidecar of {opened.name!r} recommends: {error}") from error
         if schedule is None or isinstance(schedule, str):
             found = replace(found, carry=at_once(found.carry))
-        super().__init__(opened, found, executor=executor)
+        super().__init__(opened, found)
         self._bgr = bgr
         self._frames: Stream | None = None
         if kind_of(opened) == "instances" and not isinstance(found.carry, Interpolate):
-            self._frames = stream(opened, found, session=partial(self._followed_by, executor))
+            self._frames = stream(opened, found, session=self._followed_by)
         self._palette = tuple(map(tuple, colours_of(getattr(opened.sidecar, "palette", ()))))
         self._kind = None if opened.sidecar is None else Depth if kind_of(opened) == "values" else Labels
 
@@ -179,9 +176,9 @@ class Session(clockwork.Session):
             return output  # type: ignore[no-any-return]
         return self._kind(output, self.net.classes, self._palette, bgr=self._bgr)
 
-    def _followed_by(self, executor: Executor | None, net: StagedNetwork, schedule: Schedule) -> clockwork.Session:
+    def _followed_by(self, net: StagedNetwork, schedule: Schedule) -> clockwork.Session:
         """Make the session that runs the network of a stream."""
-        self._inner = clockwork.Session(net, schedule, executor=executor)
+        self._inner = clockwork.Session(net, schedule)
         return self._inner
 
     def _followed(self, frames: Stream, image: Any, vectors: Any) -> NamedInstances:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from clockseg.carry.interpolate import Interpolate
@@ -17,7 +16,6 @@ from clockseg.carry.warp import Warp
 from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.facts import facts
-from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork, as_it_is
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.clockwork.session import Session
@@ -71,12 +69,10 @@ def stream(
     return Stream(net, found, session(net, found))
 
 
-def run(
-    net: StagedNetwork, images: Iterable[Any], schedule: ScheduleLike | str, *, executor: Executor | None = None
-) -> Iterator[tuple[Any, Record]]:
+def run(net: StagedNetwork, images: Iterable[Any], schedule: ScheduleLike | str) -> Iterator[tuple[Any, Record]]:
     """Yield the output and the record of each frame of one clip, in order.
 
-    ``schedule``: as for a ``Session``, also text. ``executor``: as for a ``Session``.
+    ``schedule``: as for a ``Session``, also text.
 
     With the carry ``interpolate``, outputs come late: up to one interval between key frames is read ahead, and
     the motion of up to ``AHEAD`` frames is estimated in a thread while the network runs. Don't change arrays once they are given.
@@ -85,7 +81,7 @@ def run(
     >>> [output for output, record in run(StagedNetwork("one", (Stage("a", str.upper),)), "ab", "frame_oracle")]
     ['A', 'B']
     """
-    with closing(stream(net, schedule, session=partial(Session, executor=executor))) as frames:
+    with closing(stream(net, schedule)) as frames:
         for shown in frames.over(images):
             yield shown.output, shown.record
 
