@@ -133,17 +133,6 @@ def test_a_change_of_size_refills() -> None:
         assert found == session_records(NET, images, schedule)
 
 
-def test_a_slice_is_a_clip_of_its_own() -> None:
-    images = clip(12)
-    recording = record(NET, images)[5:]
-    assert len(recording) == 7
-    assert len(recording[-3:]) == 3
-    assert untimed(replay(recording, adaptive(0.1))) == session_records(NET, images[5:], adaptive(0.1))
-    for wrong in (3, slice(None, None, 2)):
-        with pytest.raises(UsageError, match="a run of frames"):
-            recording[wrong]
-
-
 def test_on_street_too() -> None:
     rng = np.random.default_rng(0)
     scene = np.kron(rng.integers(0, 256, (20, 30, 3)), np.ones((16, 16, 1))).astype(np.uint8)
@@ -182,14 +171,10 @@ def test_beyond_its_memory_it_goes_to_disk_and_is_gone_with_the_recording(monkey
     monkeypatch.setattr(module, "MEMORY_BYTES", 100)
     images, before = clip(6), open_without_a_name()
     recording = record(NET, images, keep=[PICTURE])
-    part = recording[2:]
     assert open_without_a_name() == before + 1
     for index, image in enumerate(images):
         np.testing.assert_array_equal(recording.look(PICTURE, index), image)
     del recording
-    gc.collect()
-    np.testing.assert_array_equal(part.look(PICTURE, 0), images[2])
-    del part
     gc.collect()
     assert open_without_a_name() == before
 

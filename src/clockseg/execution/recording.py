@@ -168,12 +168,9 @@ class Played(NamedTuple):
 class Recording:
     """A recording to which frames are added one by one: ``net`` runs whole on each, and the values in ``keep`` are stored.
 
-    ``frames``: those so far.
-
-    ``keep``: see ``needs``. Values are on disk beyond 64 MB. ``UsageError`` for values that aren't arrays or dicts of arrays,
-    such as torch's tensors. ``warp(codec)`` also uses earlier frames; a refill within a clip drops these in a session, but
-    not here. A slice, such as ``recording[:125]``, is a recording of those frames, the first of which is a fill; it shares
-    the store.
+    ``keep``: see ``needs``. ``frames``: those so far. Values are on disk beyond 64 MB. ``UsageError`` for values that aren't
+    arrays or dicts of arrays, such as torch's tensors. ``warp(codec)`` also uses earlier frames; a refill within a clip drops
+    these in a session, but not here.
 
     >>> from clockseg.clocks.rates import skip_frame
     >>> from clockseg.clockwork.network import Stage
@@ -189,19 +186,11 @@ class Recording:
         self.net, self.keep, self.store = net, frozenset(keep), Store()
         self.frames: list[Recorded] = []
         self._seen: dict[Estimator, Sight] = {}
-        self._travels: dict[tuple[Estimator, int], tuple[int, Motion | None]] = {}
+        self._travels: dict[tuple[Estimator, int], tuple[int, Motion]] = {}
         self._motions: set[Any] = {key for key in self.keep if isinstance(key, tuple) and key[0] == "motion"}
 
     def __len__(self) -> int:
         return len(self.frames)
-
-    def __getitem__(self, frames: slice) -> Recording:
-        if not isinstance(frames, slice) or frames.step not in (None, 1):
-            raise UsageError(f"recording[{frames!r}]; give a run of frames, such as recording[:125].")
-        part = Recording(self.net, self.keep)
-        part.store, part.frames = self.store, self.frames[frames]
-        part.frames[:1] = [frame._replace(first=True) for frame in part.frames[:1]]
-        return part
 
     def add(self, image: Any, *, vectors: Any = None, first: bool = False) -> Any:
         """Add a frame, and return its output; ``first``: it begins a clip, as a frame of another size always does.
@@ -271,16 +260,14 @@ class Recording:
 
     def travel(self, estimator: Estimator, before: int, now: int) -> Motion:
         """Return the motion by ``estimator`` from frame ``before`` to a later one, composed from frame to frame."""
-        at, found = self._travels.get((estimator, before), (before, None))
-        if at > now:
-            at, found = before, None
+        at, found = self._travels.pop((estimator, before), (now, None))
+        if found is None or at > now:
+            at, found = before + 1, self.motion(estimator, before + 1)
         for index in range(at + 1, now + 1):
-            step = self.motion(estimator, index)
-            found = step if found is None else step.after(found)
-        # Stages that fired at different frames are read in turn.
-        latest = list(self._travels.items())[-MOST_TRAVELS:]
-        self._travels = {**dict(latest), (estimator, before): (now, found)}
-        assert found is not None
+            found = self.motion(estimator, index).after(found)
+        # Reading goes on from the latest ones: stages that fired at different frames are read in turn.
+        self._travels = dict(list(self._travels.items())[-MOST_TRAVELS:])
+        self._travels[estimator, before] = now, found
         return found
 
     def sight(self, estimator: Estimator, index: int) -> Sight:
