@@ -192,8 +192,8 @@ class CurrentFrame:
         return motion if self.motion is None else self._once("compose", motion, self.motion)
 
     def moved(self, cell: Cell) -> Any:
-        """Return the value that a stage holds, moved to this frame."""
-        return cell.held if cell.motion is None else self._once("move", cell.held, cell.motion)
+        """Return the value that a stage holds, moved along the motion since."""
+        return self._once("move", cell.held, cell.motion)
 
     @cached_property
     def picture(self) -> Any:
@@ -211,9 +211,8 @@ class CurrentFrame:
             if watch.of == "features":
                 found[watch] = self.executor.read(Lazy(CLOCK, stage.name + ".features", stage.features, (cell.trunk,)))
             elif stage.scores is not None:
-                found[watch] = self.executor.read(
-                    Lazy(CLOCK, stage.name + ".scores", stage.scores, (self.moved(cell),))
-                )
+                held = cell.held if cell.motion is None else self.moved(cell)
+                found[watch] = self.executor.read(Lazy(CLOCK, stage.name + ".scores", stage.scores, (held,)))
         return found
 
     def decide(self, i: int, views: Mapping[Watch, Any], last: Memory) -> tuple[Decision, Any]:

@@ -61,8 +61,9 @@ class Tally:
         """Return this tally with one more frame; ``first`` if it is the first of its clip."""
         if first:
             return replace(self, clips=self.clips + 1, frames=self.frames + 1)
-        network, seconds = int(any(record.fired)), record.seconds.network
-        return self + Tally(self.stages, 0, 1, tuple(map(int, record.fired)), network, seconds)
+        fires = tuple([count + fired for count, fired in zip_longest(self.fires, record.fired, fillvalue=0)])
+        network, seconds = self.network + any(record.fired), self.seconds + record.seconds.network
+        return replace(self, frames=self.frames + 1, fires=fires, network=network, seconds=seconds)
 
     def __add__(self, other: Tally) -> Tally:
         """Return the sums over the clips of both."""
