@@ -296,7 +296,7 @@ def test_the_picture_in_its_padding_is_told(street: StagedNetwork) -> None:
         ("warp(flow)", "warp(flow)"),
         ("warp", "warp(flow)"),
         ("warp(flow, scale=0.25)", "warp(flow(scale=0.25))"),
-        ('warp(flow(scale=0.25, fine=True), of="held")', 'warp(flow(scale=0.25, fine=True), of="held")'),
+        ('warp(flow(scale=0.25, sparse=True), of="held")', 'warp(flow(scale=0.25, sparse=True), of="held")'),
     ],
 )
 def test_a_carry_by_name_and_back(text: str, told: str) -> None:

@@ -70,8 +70,10 @@ def _networks(part: str, asked: Namespace) -> Facts:
     file = {"street": "street", "segformer": str(segformer((1024, 512)))}.get(part, "street-large")
     net = without_correction(file, **options)
     runs = without_correction("street-large-int8", **options) if part == "int8" else net
+    # As the sidecars recommend.
+    flow = "flow(sparse=True)" if part == "int8" else "flow"
     ways = [
-        (f"{name} {n}", runs, parse_schedule(f"carried(skip_frame({n}), {carry})"))
+        (f"{name} {n}", runs, parse_schedule(f"carried(skip_frame({n}), {carry.replace('flow', flow)})"))
         for n in periods
         for name, carry in CARRIES.items()
     ]

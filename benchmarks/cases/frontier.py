@@ -93,7 +93,7 @@ def ways(part: str) -> list[Way]:
             found += some(MOVED, LARGE, 2, 4, 8, carry=f"warp({motion})")
             found += some(MENDED, LARGE, 4, 8, carry=f"warp({motion})")
             found += some(BOTH, LARGE, 6, 12, carry=f"interpolate({motion})")
-        for finer in ("flow, scale=0.25", "flow, fine=True", "codec, scale=0.25"):
+        for finer in ("flow, scale=0.25", "flow, sparse=True", "codec, scale=0.25"):
             found += some(MOVED, LARGE, 2, 4, 8, carry=f"warp({finer})")
         return found
     found = [*some(HELD, LARGE, 2, 4), *some(MOVED, LARGE, 2, 4, 8, *CLOCKS)]
