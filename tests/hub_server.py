@@ -17,7 +17,7 @@ Revisions = dict[str, Path]
 
 
 class Hub:
-    """What is served: ``models`` by name. ``asked``: the paths of all requests; ``fault``: "half" of the weights."""
+    """What is served: ``models`` by name. ``asked``: the paths of all requests; ``fault``: "half" of the weights, or "damaged FILE"."""
 
     def __init__(self) -> None:
         self.models: dict[str, Revisions] = {}
@@ -127,6 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
         if body and "lfs" in sums and self.hub.fault == "half":
             self.hub.fault = "down"
             content = content[: len(content) // 2]
+        elif body and self.hub.fault == f"damaged {path.name}":
+            content = content[:-1] + bytes([content[-1] ^ 1])
         elif body and self.hub.fault == "down":
             return self._fail(503, "")
         return self._send(content if body else b"", headers)

@@ -9,6 +9,7 @@ pytest.importorskip("torch", reason="needs torch")
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -220,6 +221,17 @@ def test_half_a_file_is_not_used(hub: Hub, tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"can't be downloaded: .*Nothing was kept; run again"):
         clockseg.load(f"hf:{MODEL}")
     assert not [*(tmp_path / "hub").rglob("*.safetensors"), *(tmp_path / "hub").rglob("*.incomplete")]
+    hub.fault = ""
+    assert clockseg.load(f"hf:{MODEL}", engine=None).classes == NAMES
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
+def test_a_wrong_checksum(hub: Hub, tmp_path: Path, file: str) -> None:
+    """Weights have a sha256 on the hub, other files the sha1 of git."""
+    hub.fault = f"damaged {file}"
+    with pytest.raises(NetworkError, match=f"{re.escape(file)} has the checksum .* the hub states .* Run again"):
+        clockseg.load(f"hf:{MODEL}")
+    assert not [*(tmp_path / "hub").rglob(file)]
     hub.fault = ""
     assert clockseg.load(f"hf:{MODEL}", engine=None).classes == NAMES
 

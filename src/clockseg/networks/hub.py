@@ -1,10 +1,12 @@
 """Checkpoints from the Hugging Face hub, through ``huggingface_hub``: its cache, its token, its offline mode.
 
-Only safetensors files and a tokenizer's and configurations' text files are downloaded.
+Only safetensors files and a tokenizer's and configurations' text files are downloaded, and each is compared with the checksum
+that the hub states.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,10 +46,34 @@ def download(name: str, revision: str, tell: Tell) -> Path:
                 tqdm_class=_TerminalBar,
             )
         )
+        for file in folder.iterdir():
+            _verify(name, file)
         if not any(folder.glob("*.safetensors")):
             files = huggingface_hub.HfApi(endpoint=constants.ENDPOINT).list_repo_files(name, revision=revision)
             raise NetworkError(no_safetensors(f"hf:{name}", files))
     return folder
+
+
+def _verify(name: str, file: Path) -> None:
+    """Delete ``file`` and raise ``NetworkError`` unless its content has the checksum that the hub states.
+
+    The hub's cache names the content by it: large files by their SHA-256, others by the SHA-1 that git computes.
+    """
+    blob = file.resolve()
+    with blob.open("rb") as content:
+        if len(blob.name) == 64:
+            found = hashlib.file_digest(content, "sha256")
+        elif len(blob.name) == 40:
+            found = hashlib.sha1(f"blob {blob.stat().st_size}\0".encode() + content.read(), usedforsecurity=False)
+        else:
+            return  # without symbolic links, the cache keeps files by their own names
+    if found.hexdigest() != blob.name:
+        blob.unlink()
+        file.unlink()
+        raise NetworkError(
+            f"hf:{name}: {file.name} has the checksum {found.hexdigest()[:12]}.., and the hub states {blob.name[:12]}..: it was "
+            "damaged on the way and has been deleted. Run again."
+        )
 
 
 class _TerminalBar(utils.tqdm):  # type: ignore[misc]
