@@ -26,7 +26,7 @@ from clockseg import (
 from clockseg.cli.main import main
 from clockseg.clocks import paced
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.execution.recording import Recording, needs, record, replay
+from clockseg.execution.recording import needs, record, replay
 from clockseg.planning.schedule_file import read_schedule_file
 from clockseg.planning.tuning import NEVER, tried, tune
 from video_making import picture, write_video
@@ -187,16 +187,11 @@ def test_wrong_arguments() -> None:
         tried([record(NET, maps(3, 0))], difference(0.1, of="features"))
 
 
-def halves(recording: Recording, length: int) -> tuple[list[Recording], list[Recording]]:
-    blocks = [recording[start : start + length] for start in range(0, len(recording), length)]
-    return blocks[::2], blocks[1::2]
-
-
 @pytest.mark.slow
 def test_a_paced_schedule_holds_its_rate_on_other_blocks() -> None:
     """Blocks in turn of little and of much motion: the fixed threshold of the still ones fires on nearly all of the others."""
-    images = [image for block in range(12) for image in maps(40, block, motion=(2, 9)[block % 2])]
-    still, moving = halves(record(NET, images), 40)
+    blocks = [record(NET, maps(40, block, motion=(2, 9)[block % 2])) for block in range(12)]
+    still, moving = blocks[::2], blocks[1::2]
     fixed = tune(still, adaptive, 0.5).point.threshold
     assert tried(moving, adaptive(fixed)).fire_rate > 0.9
     near = (fixed / 2, 2 * fixed)

@@ -122,6 +122,8 @@ class AtLeastEvery:
         return frozenset()
 
 
-either, both, invert = Either, Both, Invert
+either = Either
+both = Both
+invert = Invert
 every = Every
 at_least_every = AtLeastEvery
