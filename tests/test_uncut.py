@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import zipfile
 import zlib
 from functools import partial
@@ -21,6 +22,7 @@ import networks
 from clockseg import NetworkError, UsageError, run
 from clockseg.cli.main import main
 from clockseg.clocks.spec import parse_schedule
+from clockseg.networks import WEIGHTS
 from clockseg.networks.cut_input import fitted, frame_input
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.load import files_of, load
@@ -216,6 +218,15 @@ def test_the_example_can_be_pasted(tmp_path: Path) -> None:
     path.with_suffix(".json").write_text(json.dumps(example))
     with pytest.raises(UsageError, match=r"takes frames of any size: give --size"):
         load(path)
+
+
+def test_a_multiple_is_not_taken_from_a_size_that_fits_by_chance(tmp_path: Path) -> None:
+    """`street` fits sizes up to three pixels beyond a multiple of 32, since its first layers round down."""
+    path = tmp_path / "plain.onnx"
+    shutil.copyfile(WEIGHTS / "street.onnx", path)
+    said = {"format": "clockseg-1", "output": "scores", "input": {**SAID["input"], "width": 480, "height": 384}}
+    path.with_suffix(".json").write_text(json.dumps(said))
+    assert load(path, engine=None).sidecar.input.pad_multiple == 32
 
 
 def test_frames_of_any_size_are_padded_as_the_network_needs(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ LONGEST_TABLE = 40
 """Rows; of more videos only those that failed or were cut short are in the table."""
 FEWEST_TIMED = 20
 """Frames after the first; the network's time on fewer is too uncertain to be told."""
+LEAST_BUSY = 0.3
+"""The least share of a run that is worth naming as what kept it busy."""
 
 
 class Report:
@@ -89,7 +91,7 @@ def _told(done: Segmented) -> str:
     if time:
         ran += f", in {percent((1 + later * time) / frames)} of the time that it would need for all of them (estimated)"
     carry = "" if summary["carry"] == "identity" else f" Carry: {summary['carry']}."
-    return f"{told}. {ran}.{carry} {_busiest(summary)}"
+    return f"{told}. {ran}.{carry}{_busiest(summary)}"
 
 
 def _time(figures: dict[str, Any]) -> float | None:
@@ -98,11 +100,13 @@ def _time(figures: dict[str, Any]) -> float | None:
 
 
 def _busiest(summary: dict[str, Any]) -> str:
-    """Say what kept the run busy; activities overlap, each in a thread of its own."""
+    """Say what kept the run busy; activities overlap, each in a thread of its own. Most of a short run is its start: nothing."""
     name, seconds = max(summary["busy_seconds"].items(), key=lambda one: one[1])
-    share = percent(min(1.0, seconds / summary["wall_seconds"]))
+    share = min(1.0, seconds / summary["wall_seconds"])
+    if share < LEAST_BUSY:
+        return ""
     what = {"writing": "drawing and encoding", "showing": "making outputs", "network": "the network"}.get(name, name)
-    return f"Busiest: {what}, {share} of the time."
+    return f" Busiest: {what}, {percent(share)} of the time."
 
 
 def _table(outcomes: Sequence[Outcome], given: int) -> str:

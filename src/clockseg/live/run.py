@@ -255,7 +255,8 @@ def _over(channels: Sequence[Channel], frames: int | None) -> bool:
 def _ended(channel: Channel, recorder: Recorder | None, facts: dict[str, Any]) -> LiveResult:
     error = channel.error
     if channel.figures.tally.frames == 0 and error is None and channel.feed.done:
-        error = DataError("not one frame came")
+        hint = "; of MP4 files that have their index at the end, give the name" if channel.source.kind == "pipe" else ""
+        error = DataError(f"not one frame came{hint}")
     folder = None
     if recorder is not None and isinstance(error, InputChanged):
         recorder.abort()

@@ -165,9 +165,10 @@ def fitted(frame: FrameInput, size: Size | None, *, multiple: int | None = None)
     if frame.size is not None:
         return frame
     for one in MULTIPLES if multiple is None else (multiple,):
-        # A network that halves five times and adds skips fits odd multiples of 32 and of nothing less.
-        width, height = (one * (2 * max(1, side // (2 * one)) + 1) for side in size or LOOKED_AT)
-        if _fits(frame, (width, height)):
+        # A network that halves five times and adds skips fits odd multiples of 32 and of nothing less. Two of them, since one may
+        # fit by chance: 483 is halved to 241 and 120, as 480 is.
+        odd = [[one * (2 * max(1, side // (2 * one)) + more) for side in size or LOOKED_AT] for more in (1, 11)]
+        if all(_fits(frame, (width, height)) for width, height in odd):
             return frame._replace(multiple=one)
     if size is None or not _fits(frame, size):
         return frame
