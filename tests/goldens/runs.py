@@ -108,10 +108,7 @@ def planned(folder: Path) -> dict[str, Any]:
     plan = clockseg.plan([Variant(net, "street")], read_data(DRIVE), Goal(keep=0.95), limit=48)
     kept = [trial for trial in plan.trials if re.match(r"(carried\()?(skip_frame|frame_oracle)", trial.candidate.text)]
     sides = ("tuned", "held_back")
-    figures = {
-        trial.candidate.text: [getattr(getattr(trial, side).agreement, "pixel_acc", None) for side in sides]
-        for trial in kept
-    }
+    figures = {trial.candidate.text: [getattr(trial, side).pixel_acc for side in sides] for trial in kept}
     return {"frames": plan.frames, "pixel_acc": figures}
 
 
