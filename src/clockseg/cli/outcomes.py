@@ -100,7 +100,10 @@ def _time(figures: dict[str, Any]) -> float | None:
 
 
 def _busiest(summary: dict[str, Any]) -> str:
-    """Say what kept the run busy; activities overlap, each in a thread of its own. Most of a short run is its start: nothing."""
+    """Return a sentence on the activity that took the most time, or "" if it took little of it, as in a short run.
+
+    Activities overlap, each in a thread of its own.
+    """
     name, seconds = max(summary["busy_seconds"].items(), key=lambda one: one[1])
     share = min(1.0, seconds / summary["wall_seconds"])
     if share < LEAST_BUSY:
