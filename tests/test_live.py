@@ -19,7 +19,7 @@ from clockseg import UsageError, VideoError
 from clockseg.clocks import Decision, Tick, Watch
 from clockseg.live import OnTime, Room, source
 from clockseg.live.channel import Delays
-from clockseg.live.connection import Connection, Gone, paced, parsed_options
+from clockseg.live.connection import Connection, paced, parsed_options
 from clockseg.live.feed import Feed, backoff
 from clockseg.live.line import Arrived, Line
 from clockseg.live.source import SCHEMES
@@ -213,10 +213,6 @@ class TestFeed:
         assert feed.state == "failed"
         assert str(feed.error) == "refused; given up (reconnect: 3)"
         assert len([text for text in told if "trying again" in text]) == 6
-
-    def test_what_can_not_be_watched_is_not_tried_again(self) -> None:
-        feed, _, told = self.feed(Gone("no such file"))
-        assert (feed.state, str(feed.error), told) == ("failed", "no such file", [])
 
     def test_a_source_is_tried_again_only_if_it_has_worked(self) -> None:
         feed, _, told = self.feed(VideoError("no answer"))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import av
@@ -25,15 +25,10 @@ from clockseg.video.decode import Damage, checked_stream, open_for_reading, pict
 from clockseg.video.fields import deinterlaced
 from clockseg.video.movie import converted
 
-T = TypeVar("T")
 SILENCE_SECONDS = 10.0
 """After so long without an answer or a packet, a URL counts as gone."""
 _PROBE = {"analyzeduration": "1000000", "probesize": "1000000", "pattern_type": "none"}
 _OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "rtsps": {"rtsp_transport": "tcp"}}
-
-
-class Gone(VideoError):
-    """An error after which reconnecting to a source would not help."""
 
 
 class Connection(NamedTuple):
@@ -62,12 +57,14 @@ def connect(
 
     A source that states its duration is a recording, and is played at its own speed; frames of others are taken as they arrive.
     ``options``: FFmpeg's, such as {"video_size": "1280x720"}; protocols other than the source's own are not among them.
-    ``Gone`` or another ``VideoError`` if it can't be opened.
+    ``VideoError`` if it can't be opened.
     """
     if source.kind == "file":
-        with _permanent(open_clip, source.given, max_pixels=max_pixels) as clip:
+        if not Path(source.given).exists():
+            raise VideoError(f"{source.given}: no such file. {ALLOWED}")
+        with open_clip(source.given, max_pixels=max_pixels) as clip:
             if clip.kind == "images":
-                raise Gone(f"{clip.path}: images have no frame rate; use clockseg segment for images.")
+                raise VideoError(f"{clip.path}: images have no frame rate; use clockseg segment for images.")
             arriving = (Arrived(frame, time.perf_counter()) for frame in clip)
             frames = paced(arriving, pause, ready, period=float(1 / (clip.fps or 25)))
             yield Connection(clip.fps, frames, lambda: True, lambda: "; ".join(clip.problems))
@@ -75,7 +72,7 @@ def connect(
         return
     container = _opened(source, dict(options or {}), max_pixels)
     with container:
-        stream = _permanent(checked_stream, source.name, container, max_pixels)
+        stream = checked_stream(source.name, container, max_pixels)
         damage, pipe, recorded = Damage(), source.kind == "pipe", bool(container.duration)
         frames = received(container, stream, damage, max_pixels)
         if recorded:
@@ -129,17 +126,9 @@ def received(container: InputContainer, stream: av.VideoStream, damage: Damage, 
         yield Arrived(frame, time.perf_counter() - frame.decode_seconds)
 
 
-def _permanent(function: Callable[..., T], *given: Any, **options: Any) -> T:
-    """Call a function, and raise ``Gone`` for its ``VideoError``: to try again would not help."""
-    try:
-        return function(*given, **options)
-    except VideoError as error:
-        raise Gone(str(error)) from error
-
-
 def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputContainer:
     if source.kind == "pipe" and (sys.stdin is None or sys.stdin.isatty()):
-        raise Gone(f"standard input is not a pipe. {ALLOWED}")
+        raise VideoError(f"standard input is not a pipe. {ALLOWED}")
     given = {**_PROBE, **_OPTIONS.get(source.given.partition(":")[0].lower(), {}), **options}
     # Last, so that no option lets a stream or a playlist lead anywhere else.
     given |= {"protocol_whitelist": source.protocols, "max_pixels": str(max_pixels)}
@@ -153,7 +142,7 @@ def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputCo
             timeout=SILENCE_SECONDS if source.kind == "url" else None,
         )
     except (av.ProtocolNotFoundError, av.DemuxerNotFoundError) as error:
-        raise Gone(f"this build of FFmpeg can't open it ({reason(error)}). {ALLOWED}") from error
+        raise VideoError(f"this build of FFmpeg can't open it ({reason(error)}). {ALLOWED}") from error
     except (av.FFmpegError, ValueError) as error:
         raise _unopened(source, error, time.monotonic() - begun) from error
 
@@ -162,7 +151,7 @@ def _unopened(source: Source, error: Exception, seconds: float) -> VideoError:
     """Return the error to raise for a source that FFmpeg could not open in so many ``seconds``."""
     why = reason(error)
     if source.kind == "pipe":
-        return Gone(
+        return VideoError(
             f"no video can be read from it ({why}). The command that writes to it failed, or its format can't be piped: of MP4 "
             "files that have their index at the end, give the name."
         )

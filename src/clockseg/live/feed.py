@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Literal
 
 from clockseg.errors import VideoError
-from clockseg.live.connection import Connection, Gone
+from clockseg.live.connection import Connection
 from clockseg.live.line import Line
 from clockseg.video import InputChanged
 
@@ -87,50 +87,39 @@ class Feed:
             self._thread.join(max(0.0, seconds))
 
     def _run(self) -> None:
+        tries = 0
         try:
-            self._through_connections()
+            while not (self._stop.is_set() or self._connected()):
+                if not self.connections:
+                    raise VideoError(self.trouble or "it ended before its first frame")
+                tries = tries + 1 if self.state == "connecting" else 1
+                why = self.trouble or "it ended"
+                if tries > self._tries:
+                    raise VideoError(f"{why}; given up (reconnect: {self._tries})")
+                wait = self._wait(tries - 1)
+                self._on_message(f"{why}; trying again in {wait:.1f} s")
+                self._pause(wait)
             self.state = "ended"
         except Exception as error:  # raised where the network runs
             self.error, self.trouble, self.state = error, str(error), "failed"
 
-    def _through_connections(self) -> None:
-        tries = 0
-        while not self._stop.is_set():
-            before = self.arrived
-            over = self._once()
-            if over or self._stop.is_set():
-                return
-            if not self.connections:
-                raise VideoError(self.trouble)
-            tries = 0 if self.arrived > before else tries
-            if tries >= self._tries:
-                raise VideoError(f"{self.trouble}; given up (reconnect: {self._tries})")
-            wait = self._wait(tries)
-            tries += 1
-            self._on_message(f"{self.trouble}; trying again in {wait:.1f} s")
-            self._pause(wait)
-
-    def _once(self) -> bool:
+    def _connected(self) -> bool:
         """Run one connection to its end; return True if there is nothing to come back for."""
-        self.state = "connecting"
+        self.state, over = "connecting", False
         try:
             with self._connect(self._pause, self._ready.wait) as connection:
-                self._through(connection)
-                self.trouble = connection.why() or (
-                    "it ended" if self.connections else "it ended before its first frame"
-                )
-                return connection.over()
-        except (Gone, InputChanged):
+                self._take(connection)
+                self.trouble, over = connection.why(), connection.over()
+        except InputChanged:
             raise
         except VideoError as error:
             self.trouble = str(error)
-            return False
+        return over or self._stop.is_set()
 
-    def _through(self, connection: Connection) -> None:
-        began = self.arrived
+    def _take(self, connection: Connection) -> None:
         self.fps = None if connection.fps is None else float(connection.fps)
         for arrived in connection.frames:
-            if self.arrived == began:
+            if self.state == "connecting":
                 self.connections += 1
                 self.state, self.trouble = "live", ""
                 if self.reconnects:
