@@ -148,7 +148,7 @@ class TestWhatItIsSent:
             told, jpeg, png = message(ask(port, "/new?source=0&after=2")[2])
             assert told["number"] == 7
             assert [moment[0] for moment in told["moments"]] == [3, 4, 5, 6, 7]
-            assert told["moments"][-1][2:5] == [7, False, 0.25]
+            assert told["moments"][-1] == [7, 7, False, 20.0, 0]
             decoded = cv2.cvtColor(cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
             assert np.abs(decoded.astype(int) - picture(64, 48, 6)).mean() < 4
             masks = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_UNCHANGED)

@@ -26,11 +26,6 @@ class Address:
     port: int
     token: str = field(default="", repr=False)
 
-    @property
-    def family(self) -> socket.AddressFamily:
-        """IPv6 or IPv4."""
-        return socket.AF_INET6 if ":" in self.host else socket.AF_INET
-
     def url(self, port: int) -> str:
         """Return the URL to open in a browser, with the token, which is shown nowhere else."""
         host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import threading
 import time
 from collections import deque
@@ -18,7 +17,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.instances.drawing import drawn
 from clockseg.live.channel import Channel, Shown
 from clockseg.showing.kind import kind_of
-from clockseg.types import Array
+from clockseg.types import Array, Size
 from clockseg.video import Heat
 from clockseg.video.overlay import colours_of
 
@@ -34,27 +33,24 @@ WAIT_SECONDS = 5.0
 class Moment(NamedTuple):
     """One frame's record, as sent to pages.
 
-    ``number``: of the frame, from 1; ``fired``: bit s for stage s; ``signal``: the first that a clock gave, None unless finite;
-    ``latency_ms``: None of a frame that had to wait until the network was compiled; ``dropped``: frames given up before it.
+    ``number``: of the frame, from 1; ``fired``: bit s for stage s; ``latency_ms``: None of a frame that had to wait until the
+    network was compiled; ``dropped``: frames given up before it.
     """
 
     number: int
-    seconds: float
     fired: int
     fill: bool
-    signal: float | None
     latency_ms: float | None
     dropped: int
 
 
 class _Encoded(NamedTuple):
-    """The pictures of a frame: a JPEG, and a grey PNG of the class ids, empty if the output is no labels."""
+    """The pictures of a frame, of ``size`` (w, h): a JPEG, and a grey PNG of the class ids, empty if the output is no labels."""
 
     number: int
     at: float
-    size: tuple[int, int]
-    picture: bytes
-    masks: bytes
+    size: Size
+    pictures: tuple[bytes, bytes]
 
 
 @dataclass
@@ -85,7 +81,6 @@ class Board:
         self._kind = kind_of(net)
         self._changed = threading.Condition()
         self._views = [_View() for _ in names]
-        self._closed = False
 
     def __len__(self) -> int:
         """The number of sources."""
@@ -109,14 +104,11 @@ class Board:
     def show(self, source: int, channel: Channel, shown: Shown) -> None:
         """Add a frame of a source."""
         record, view = shown.record, self._views[source]
-        signal = next((float(signal) for signal in record.signal if signal is not None), math.nan)
         with self._changed:
             moment = Moment(
                 view.number + 1,
-                round(shown.arrived_seconds, 3),
                 sum(bool(fires) << stage for stage, fires in enumerate(record.fired)),
                 record.fill,
-                round(signal, 5) if math.isfinite(signal) else None,
                 None if shown.latency_seconds is None else round(1000 * shown.latency_seconds, 2),
                 shown.dropped,
             )
@@ -132,28 +124,18 @@ class Board:
         the ``moments`` since ``after``, and the ``state``.
         """
         view = self._views[source]
-        found = self._encoded(view, after) if self._wait(view, after, WAIT_SECONDS) else None
+        with self._changed:
+            new = self._changed.wait_for(lambda: view.number > after, WAIT_SECONDS)
         text: dict[str, Any] = {"state": _state(view.channel)}
-        picture, masks = (b"", b"") if found is None else (found.picture, found.masks)
+        found = self._encoded(view, after) if new else None
+        pictures = (b"", b"") if found is None else found.pictures
         if found is not None:
             with self._changed:
                 moments = [moment for moment in view.moments if after < moment.number <= found.number]
             text |= {"number": found.number, "size": found.size, "moments": moments}
-        text |= {"picture": len(picture), "masks": len(masks)}
+        text |= zip(("picture", "masks"), map(len, pictures), strict=True)
         head = json.dumps(text, allow_nan=False).encode()
-        return len(head).to_bytes(4, "big") + head + picture + masks
-
-    def close(self) -> None:
-        """Release all that wait."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    def _wait(self, view: _View, after: int, seconds: float) -> bool:
-        """Return True once there is a frame newer than number ``after``; False if none came in so many ``seconds``."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or view.number > after, seconds)
-            return not self._closed and view.number > after
+        return b"".join((len(head).to_bytes(4, "big"), head, *pictures))
 
     def _encoded(self, view: _View, after: int) -> _Encoded | None:
         """Return the pictures of a frame newer than ``after``, encoded at most ``MOST_FPS`` times a second; None before the first."""
@@ -166,13 +148,13 @@ class Board:
             with self._changed:
                 number, newest = view.number, view.newest
             if newest is not None:
-                view.encoded = _Encoded(number, time.monotonic(), *self._drawn(view, newest))
+                view.encoded = _Encoded(number, time.monotonic(), *self._drawn(view.heat, newest))
             return view.encoded
 
-    def _drawn(self, view: _View, shown: Shown) -> tuple[tuple[int, int], bytes, bytes]:
+    def _drawn(self, heat: Heat, shown: Shown) -> tuple[Size, tuple[bytes, bytes]]:
         image = shown.frame.image
         if self._kind == "values":
-            image = view.heat(image, shown.output)
+            image = heat(image, shown.output)
         elif self._kind == "instances":
             image = drawn(image, shown.output, self._net.classes)
         height, width = image.shape[:2]
@@ -181,9 +163,9 @@ class Board:
         small = cv2.resize(image, size, interpolation=cv2.INTER_AREA) if scale < 1 else image
         picture = _bytes(".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), cv2.IMWRITE_JPEG_QUALITY, 82)
         if self._kind != "labels":
-            return size, picture, b""
+            return size, (picture, b"")
         labels = cv2.resize(np.asarray(shown.output), size, interpolation=cv2.INTER_NEAREST)
-        return size, picture, _bytes(".png", labels, cv2.IMWRITE_PNG_COMPRESSION, 1)
+        return size, (picture, _bytes(".png", labels, cv2.IMWRITE_PNG_COMPRESSION, 1))
 
 
 def _state(channel: Channel | None) -> dict[str, Any]:
@@ -199,7 +181,6 @@ def _state(channel: Channel | None) -> dict[str, Any]:
         "reconnects": channel.feed.reconnects,
         "source_fps": round(channel.fps, 2),
         "network_rate": tally.network_rate,
-        "fire_rate": list(tally.fire_rate.values()),
         "latency_ms": channel.latencies.facts(),
     }
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -17,8 +18,8 @@ from clockseg.errors import UsageError
 from clockseg.live.address import Address
 from clockseg.live.board import Board
 
-MOST_REQUESTS = 64
-"""The most concurrent requests; each has a thread."""
+MOST_THREADS = 96
+"""Threads of the process, of which each request has one, from which on requests are dropped."""
 QUIET_SECONDS = 20.0
 """A connection without any traffic for so long is closed."""
 _FILES = {
@@ -46,7 +47,7 @@ def serving(board: Board, address: Address) -> Iterator[str]:
     """
     try:
         server = _Server(address, board)
-    except (OSError, OverflowError) as error:
+    except (OSError, UnicodeError) as error:
         raise UsageError(
             f"the page can't be served on {address.host}, port {address.port} ({getattr(error, 'strerror', None) or error}). "
             "Give another --serve; port 0 takes any that is free."
@@ -56,43 +57,28 @@ def serving(board: Board, address: Address) -> Iterator[str]:
     try:
         yield address.url(server.server_address[1])
     finally:
-        board.close()
         server.shutdown()
         server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(socketserver.ThreadingTCPServer):
+    """A server that, other than ``http.server.HTTPServer``, does not look up this machine's name, which may take seconds."""
+
+    allow_reuse_address = daemon_threads = True
     block_on_close = False
 
     def __init__(self, address: Address, board: Board) -> None:
-        self.address_family = address.family
+        self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self.address, self.board = address, board
         self.about = json.dumps(board.about()).encode()
-        self._free = threading.Semaphore(MOST_REQUESTS)
         super().__init__((address.host, address.port), _Handler)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a request in a thread of its own, or drop it if there are too many."""
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer the requests of one connection."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Return False to drop a request if there are too many."""
+        return threading.active_count() < MOST_THREADS
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore connections that were closed by the other side."""
-
-    def server_bind(self) -> None:
-        """Bind without looking up this machine's name, which may take seconds."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -104,7 +90,6 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with the page's files, which everybody may see, or, to those with the token, with what it shows."""
         asked = urlsplit(self.path)
-        query = parse_qs(asked.query)
         address, hosts = self.server.address, self.headers.get_all("Host") or [""]
         if len(hosts) != 1 or not address.answers_to(hosts[0]):
             self._answer(HTTPStatus.MISDIRECTED_REQUEST, b"This is not the host that you asked for.")
@@ -116,19 +101,20 @@ class _Handler(BaseHTTPRequestHandler):
         elif asked.path == "/about":
             self._answer(HTTPStatus.OK, self.server.about, "application/json")
         elif asked.path == "/new":
-            self._new(query)
+            self._new(parse_qs(asked.query))
         else:
             self._answer(HTTPStatus.NOT_FOUND, b"There is nothing here.")
 
     def _new(self, query: dict[str, list[str]]) -> None:
-        numbers = [query.get(name, [""])[0] for name in ("source", "after")]
-        if not all(number.isdecimal() and len(number) < 16 for number in numbers) or int(numbers[0]) >= len(
-            self.server.board
-        ):
+        board = self.server.board
+        try:
+            source, after = (int(query[name][0]) for name in ("source", "after"))
+        except (KeyError, ValueError):
+            source = after = -1
+        if 0 <= source < len(board) and after >= 0:
+            self._answer(HTTPStatus.OK, board.message(source, after), "application/octet-stream")
+        else:
             self._answer(HTTPStatus.BAD_REQUEST, b"Ask for /new?source=N&after=NUMBER.")
-            return
-        message = self.server.board.message(int(numbers[0]), int(numbers[1]))
-        self._answer(HTTPStatus.OK, message, "application/octet-stream")
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain") -> None:
         self.send_response(status)

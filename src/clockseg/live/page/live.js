@@ -208,7 +208,7 @@ class Timeline {
     const left = Math.min(width / 3, 12 + Math.max(...this.stages.map((name) => pen.measureText(name).width), pen.measureText("latency").width));
     this.stages.forEach((name, stage) => pen.fillText(name, 0, top + row * stage + row / 2, left - 8));
     const pitch = 5, room = Math.max(1, Math.floor((width - left) / pitch)), shown = this.moments.slice(-room);
-    const most = Math.max(20, ...shown.map((moment) => moment[5])), base = height - 4, tall = below - 8;
+    const most = Math.max(20, ...shown.map((moment) => moment[3])), base = height - 4, tall = below - 8;
     shown.forEach((moment, place) => this.column(pen, moment, width - (shown.length - place) * pitch, { row, top, colour, pitch }));
     pen.fillStyle = colour("soft");
     pen.fillText("latency", 0, base - tall / 2, left - 8);
@@ -217,13 +217,13 @@ class Timeline {
     pen.strokeRect(left, base, width - left, 0);
     pen.fillStyle = colour("held");
     shown.forEach((moment, place) => {
-      const high = moment[5] === null ? 0 : Math.max(1, (tall - 8) * moment[5] / most);
+      const high = moment[3] === null ? 0 : Math.max(1, (tall - 8) * moment[3] / most);
       pen.fillRect(width - (shown.length - place) * pitch, base - high, pitch - 1, high);
     });
     this.describe(shown);
   }
 
-  column(pen, [, , fired, fill, , , dropped], x, { row, top, colour, pitch }) {
+  column(pen, [, fired, fill, , dropped], x, { row, top, colour, pitch }) {
     this.stages.forEach((_, stage) => {
       const y = top + row * stage;
       pen.fillStyle = colour(fill ? "ink" : fired & (1 << stage) ? "fired" : "held");
@@ -242,8 +242,8 @@ class Timeline {
   }
 
   describe(shown) {
-    const rates = this.stages.map((name, stage) => `${name} fired on ${shown.filter((moment) => moment[2] & (1 << stage)).length}`);
-    const dropped = shown.reduce((sum, moment) => sum + moment[6], 0);
+    const rates = this.stages.map((name, stage) => `${name} fired on ${shown.filter((moment) => moment[1] & (1 << stage)).length}`);
+    const dropped = shown.reduce((sum, moment) => sum + moment[4], 0);
     this.canvas.setAttribute("aria-label", `Of the last ${shown.length} frames: ${rates.join(", ")}; ${dropped} dropped between them.`);
   }
 }
