@@ -109,9 +109,10 @@ class TestChannel:
             channel.line.put(self.at(index, index / 30))
         now[0] = 2.0
         [shown] = channel.step()
-        assert (shown.frame.index, shown.latency_seconds) == (3, None)
+        assert (shown.frame.index, shown.latency_seconds, shown.dropped) == (3, None, 0)
         assert (channel.dropped, channel.skipped, len(channel.latencies)) == (0, 3, 0)
-        assert self.step(channel, now, self.at(4, 2.0)).latency_seconds == pytest.approx(0.02)
+        later = self.step(channel, now, self.at(4, 2.0))
+        assert (later.latency_seconds, later.dropped) == (pytest.approx(0.02), 0)
 
     def test_a_new_connection_and_a_gap_refill(self) -> None:
         now = [0.0]
@@ -223,7 +224,9 @@ class TestLive:
             on_message=lambda one, sentence: told.append((one.name, sentence)),
         )
         assert [one.error is None for one in found] == [True, False, True]
-        assert "no such file" in str(found[1].error)
+        assert str(found[1].error).startswith(
+            f"{tmp_path / 'none.mp4'}: no such file. Give a video file, - for a pipe, a camera"
+        )
         assert [one.folder and one.folder.name for one in found] == ["drive", None, "drive-2"]
         assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["drive", "drive-2"]
 
@@ -234,6 +237,20 @@ class TestLive:
         assert one.summary["frames"] < 30
         [one] = live(toy(), [str(drive)], frame_oracle, until=Until(stop=lambda: True))
         assert one.summary["frames"] == 0
+
+    def test_seconds_count_from_the_first_frame(self, drive: Path) -> None:
+        net = toy()
+
+        def prepare(image: Any) -> Any:
+            if not prepared:
+                time.sleep(0.5)
+            prepared.append(image)
+            return net.prepare(image)
+
+        prepared: list[Any] = []
+        slow = replace(net, prepare=prepare)
+        [one] = live(slow, [str(drive)], frame_oracle, drop="all", until=Until(seconds=0.3))
+        assert 1 < one.summary["frames"] < 30
 
     def test_an_error_of_the_network_leaves_no_half_files(self, drive: Path, tmp_path: Path) -> None:
         def fail(number: int, channel: Channel, shown: Any) -> None:

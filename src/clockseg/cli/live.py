@@ -79,7 +79,7 @@ def _add_live_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--option", action="append", metavar="NAME=VALUE", help=help)
     add_options(group, "--max-pixels")
-    group.add_argument("--seconds", type=above_zero, metavar="S", help="stop after this many seconds")
+    group.add_argument("--seconds", type=above_zero, metavar="S", help="stop this many seconds after the first frame")
     add_options(group, "--limit", help="stop each source after N frames")
 
 

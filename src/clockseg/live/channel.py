@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import ClocksegError
 from clockseg.live.feed import Feed
@@ -33,38 +31,36 @@ _FASTEST = 240.0
 _MICROSECOND = Fraction(1, 1_000_000)
 
 
-_LEAST, _STEP, _BINS = 1e-4, 1.01, 1700
-
-
 class Delays:
-    """Counts of delays, in seconds, in steps of 1 %; from 0.1 ms to half an hour, beyond that the ends.
+    """Counts of delays in seconds, each to three digits, so that memory is bounded however many there are.
 
     >>> delays = Delays()
     >>> for milliseconds in range(1, 101):
     ...     delays.add(milliseconds / 1000)
-    >>> len(delays), round(delays.quantile(0.5), 3), round(delays.quantile(0.99), 3), delays.most
+    >>> len(delays), delays.quantile(0.5), delays.quantile(0.99), delays.most
     (100, 0.05, 0.099, 0.1)
     """
 
     def __init__(self) -> None:
-        self._counts = np.zeros(_BINS, np.int64)
+        self._counts = Counter[float]()
         self.most = 0.0
 
     def __len__(self) -> int:
-        return int(self._counts.sum())
+        return self._counts.total()
 
     def add(self, seconds: float) -> None:
         """Add a delay."""
-        place = int(math.log(max(seconds, _LEAST) / _LEAST, _STEP) + 0.5)
-        self._counts[min(place, _BINS - 1)] += 1
+        self._counts[float(f"{seconds:.3g}")] += 1
         self.most = max(self.most, seconds)
 
     def quantile(self, share: float) -> float | None:
         """Return the quantile ``share`` of the delays (nearest rank, to half a percent); None without any."""
-        if not len(self):
-            return None
-        place = int(np.argmax(np.cumsum(self._counts) >= max(1, share * len(self))))
-        return float(min(self.most, _LEAST * _STEP**place))
+        below, rank = 0, share * len(self)
+        for seconds, count in sorted(self._counts.items()):
+            below += count
+            if below >= rank:
+                return min(self.most, seconds)
+        return None
 
     def facts(self) -> dict[str, Any]:
         """Return the median, the 95th and 99th percentile and the maximum, in milliseconds; None without any.
@@ -72,9 +68,10 @@ class Delays:
         >>> Delays().facts()["median"] is None
         True
         """
-        quantiles = {"median": 0.5, "p95": 0.95, "p99": 0.99}
-        found = {name: self.quantile(share) for name, share in quantiles.items()}
-        found["most"] = self.most if len(self) else None
+        shares = {"median": 0.5, "p95": 0.95, "p99": 0.99}
+        found = {name: self.quantile(share) for name, share in shares.items()} | {
+            "most": self.most if len(self) else None
+        }
         return {name: None if seconds is None else round(1000 * seconds, 3) for name, seconds in found.items()}
 
 
@@ -92,20 +89,11 @@ class Shown(NamedTuple):
     dropped: int
 
 
-class _Waiting(NamedTuple):
-    """A frame in the network: the time of its arrival, and True if its latency counts."""
-
-    frame: Frame
-    seconds: float
-    timed: bool
-    dropped: int
-
-
 class Channel:
-    """One source: ``step`` runs its next frame.
+    """One source: ``step`` runs its next frame, until ``limit`` were run.
 
     ``latencies``: from a frame's arrival to its labels, without frames that waited for the network to be compiled. ``skipped``:
-    frames dropped meanwhile. ``gaps``: fills after a gap in the source. ``taken``: frames that were run.
+    frames dropped meanwhile. ``gaps``: fills after a gap in the source.
     """
 
     def __init__(
@@ -114,10 +102,11 @@ class Channel:
         feed: Feed,
         line: Line,
         net: StagedNetwork,
-        schedule: Callable[[Channel], Schedule],
+        schedule: Callable[[Channel], ScheduleLike],
         *,
         began: float,
         lookahead: int = 0,
+        limit: int | None = None,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.source, self.feed, self.line = source, feed, line
@@ -125,9 +114,9 @@ class Channel:
         self.figures = Figures(Tally(net.names))
         self.skipped = self.gaps = 0
         self.fault: Exception | None = None
-        self.age_from = began
-        self._began, self._now = began, now
-        self.taken = self._dropped = 0
+        self._began, self._limit, self._now = began, limit, now
+        self._taken = self._lost = 0
+        self._age_from = began
         self._last: Arrived | None = None
         self._interval: float | None = None
         self.stream = stream(net, schedule(self), lookahead=lookahead)
@@ -136,7 +125,7 @@ class Channel:
     def fps(self) -> float:
         """Arriving frames per second, as measured; before that as the source states."""
         if self._interval is not None:
-            return min(_FASTEST, 1 / max(self._interval, 1e-6))
+            return 1 / max(self._interval, 1 / _FASTEST)
         fps = self.feed.fps or _USUAL_FPS
         return fps if fps <= _FASTEST else _USUAL_FPS
 
@@ -150,9 +139,23 @@ class Channel:
         """Frames dropped for newer ones since the network was ready."""
         return self.line.dropped - self.skipped
 
+    @property
+    def waiting_since(self) -> float | None:
+        """The arrival of the frame that ``step`` would run, if there is one."""
+        return None if self._ended else self.line.oldest()
+
+    @property
+    def over(self) -> bool:
+        """True if there is nothing left to run, and nothing will come."""
+        return self._ended or (self.feed.done and not len(self.line))
+
+    @property
+    def _ended(self) -> bool:
+        return self.fault is not None or self._taken == self._limit
+
     def age(self) -> float:
         """Return the seconds since the arrival of the frame that is being run."""
-        return self._now() - self.age_from
+        return self._now() - self._age_from
 
     def step(self) -> list[Shown]:
         """Run the next frame that waits, and return the frames whose outputs are known now.
@@ -170,74 +173,63 @@ class Channel:
             return []
 
     def end(self) -> list[Shown]:
-        """Return the frames that still wait for a key frame which will not come."""
-        return [] if self.fault is not None else self._ended()
-
-    def _ended(self) -> list[Shown]:
-        """End the clip, and return the frames that waited."""
-        return [self._shown(one) for one in self.stream.end()]
+        """End the clip, and return the frames that still wait for a key frame which will not come."""
+        return [] if self.fault is not None else [self._shown(one) for one in self.stream.end()]
 
     def _run(self, arrived: Arrived) -> list[Shown]:
-        self._measure(arrived)
-        shown = self._after_gap(arrived)
-        ready, before = self._ready(arrived.frame), self.line.dropped
+        shown: list[Shown] = []
+        if self._after_gap(arrived):
+            self.gaps += 1
+            shown += self.end()
+        dropped, ready = self._dropped_since(), self._ready(arrived.frame)
         if not ready:
             # Compile for frames of this size, so that no record and no latency has it in it.
-            shown += self._ended()
+            shown += self.end()
             self.stream.compile(arrived.frame.image)
-        self.age_from = arrived.seconds
-        waiting = _Waiting(self._placed(arrived), arrived.seconds, timed=ready, dropped=self.dropped - self._dropped)
-        self._dropped = self.dropped
-        self.taken += 1
-        shown += [self._shown(one) for one in self.stream.push(arrived.frame.image, item=waiting)]
+        if self._last is None:
+            self.skipped, dropped = dropped, 0
+        self._age_from = arrived.seconds
+        item = self._placed(arrived), arrived.seconds, ready, dropped
+        self._taken += 1
+        shown += [self._shown(one) for one in self.stream.push(arrived.frame.image, item=item)]
         if not ready:
-            self._forgive(0 if self._last is None else before)
+            if self.line.drop == "latest":
+                self.line.give_up()
+            self.skipped += self._dropped_since()
         self._last = arrived
         return shown
 
+    def _dropped_since(self) -> int:
+        """Return how many frames were dropped since this was asked last."""
+        before, self._lost = self._lost, self.line.dropped
+        return self._lost - before
+
     def _shown(self, one: Output) -> Shown:
-        waiting: _Waiting = one.item
-        latency = self._now() - waiting.seconds if waiting.timed else None
+        frame, seconds, timed, dropped = one.item
+        latency = self._now() - seconds if timed else None
         if latency is not None:
             self.latencies.add(latency)
         first = not self.figures.tally.frames
         self.figures = self.figures.add(one.record, first=first)
-        seconds = waiting.seconds - self._began
-        return Shown(waiting.frame, one.output, one.record, seconds, latency, waiting.dropped)
+        return Shown(frame, one.output, one.record, seconds - self._began, latency, dropped)
 
     def _ready(self, frame: Frame) -> bool:
         """Return True if the network has run on frames of this size."""
         return self._last is not None and self._last.frame.image.shape == frame.image.shape
 
-    def _forgive(self, before: int) -> None:
-        """Count the frames dropped while the network was compiled as skipped."""
-        if self.line.drop == "latest":
-            self.line.give_up()
-        self.skipped += self.line.dropped - before
-
-    def _measure(self, arrived: Arrived) -> None:
-        last = self._last
-        frames = 0 if last is None else arrived.frame.index - last.frame.index
-        if last is None or arrived.connection != last.connection or frames < 1:
-            return
-        interval = (arrived.seconds - last.seconds) / frames
-        if interval < GAP_SECONDS:
-            # As often as frames came: those given up count as well.
-            weight = 1 - (1 - _WEIGHT) ** frames
-            before = 1 / self.fps if self._interval is None else self._interval
-            self._interval = before + weight * (interval - before)
-
-    def _after_gap(self, arrived: Arrived) -> list[Shown]:
-        """End the clip after a gap: the next frame is a fill. Return the frames that still waited."""
-        last = self._last
-        if last is None:
-            return []
-        # Frames that were given up came, too.
-        came = max(1, arrived.frame.index - last.frame.index)
-        if arrived.connection != last.connection or (arrived.seconds - last.seconds) / came > GAP_SECONDS:
-            self.gaps += 1
-            return self._ended()
-        return []
+    def _after_gap(self, arrived: Arrived) -> bool:
+        """Return True if the source was away before this frame; else measure the interval between its frames."""
+        if self._last is None:
+            return False
+        # As often as frames came: those given up count as well.
+        frames = max(1, arrived.frame.index - self._last.frame.index)
+        interval = (arrived.seconds - self._last.seconds) / frames
+        if arrived.connection != self._last.connection or interval > GAP_SECONDS:
+            return True
+        weight = 1 - (1 - _WEIGHT) ** frames
+        before = 1 / self.fps
+        self._interval = before + weight * (interval - before)
+        return False
 
     def _placed(self, arrived: Arrived) -> Frame:
         """Return the frame with its time in the run, since a source may start anywhere after a reconnect; a file's times stay."""
@@ -251,7 +243,7 @@ class Channel:
 
         ``name``: of the schedule; None for the default budget.
         """
-        source, feed, net = self.source, self.feed, self.stream.net
+        source, feed = self.source, self.feed
         return {
             "input": source.stem,
             "source": os.path.abspath(source.given) if source.kind == "file" else source.name,
@@ -268,6 +260,6 @@ class Channel:
                 "reconnects": feed.reconnects,
                 "gaps": self.gaps,
             },
-            **run_facts(net, name or "on time", str(self.stream.schedule.carry)),
-            "problems": [feed.trouble] if feed.trouble not in ("", "it ended") else [],
+            **run_facts(self.stream.net, name or "on time", str(self.stream.schedule.carry)),
+            "problems": [feed.trouble] if feed.trouble else [],
         }

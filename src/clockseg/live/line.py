@@ -38,8 +38,7 @@ class Line:
         if drop not in get_args(Drop):
             raise UsageError(f"drop {drop!r}; give {' or '.join(get_args(Drop))}.")
         self.drop, self.latency_seconds, self.dropped = drop, latency_seconds, 0
-        patient = min(MOST, max(1, int(latency_seconds * _FASTEST) + 1)) if latency_seconds else 1
-        self._room = _ALL if drop == "all" else patient
+        self._room = _ALL if drop == "all" else min(MOST, int(latency_seconds * _FASTEST) + 1)
         self._waiting: deque[Arrived] = deque()
         self._changed = changed
 

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.trace import Record
 from clockseg.live.channel import Shown
 from clockseg.live.source import Source
 from clockseg.segmenting.results import ResultFolder, check_writes
 from clockseg.segmenting.writer import ResultWriter
 from clockseg.showing.kind import kind_of
-from clockseg.video import Background
+from clockseg.video import Background, Frame
 
 
 class Recorder:
     """The result folder of one source, with its trace and the kinds of files in ``write`` (as of ``segment``).
 
-    ``put`` every frame that was run, then ``close`` with the summary, which gives the files their names, or ``abort``. If the
-    encoder can't keep up, ``put`` waits, so that memory does not grow.
+    ``put`` every frame that was run, then ``publish``. If the encoder can't keep up, ``put`` waits, so that memory does not
+    grow. Leaving a ``with`` block removes what was not published.
     """
 
     def __init__(
@@ -35,43 +35,35 @@ class Recorder:
         self._result = ResultFolder.begin(folder, read, overwrite=overwrite)
         self._made = self._result.part / "live"
         self._open = ExitStack()
-        self._background: Background[[Shown]] | None = None
+        self._writing: Background[Frame, Any, Record, Mapping[str, Any]] | None = None
 
-    @property
-    def folder(self) -> Path:
-        """Folder of the files."""
-        return self._result.path
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            self._open.__exit__(*raised)
+        finally:
+            self._result.abandon()
 
     def put(self, shown: Shown, fps: float) -> None:
         """Write one more frame; ``fps``: the approximate frame rate of the source."""
-        if self._background is None:
+        if self._writing is None:
             self._made.mkdir()
             out = ResultWriter(self._made, self._writes, self._net, fps=Fraction(fps).limit_denominator(1000))
-            writing = Background(partial(_append, self._open.enter_context(out)))
-            self._background = self._open.enter_context(writing)
-        self._background.put(shown)
+            self._writing = self._open.enter_context(Background(self._open.enter_context(out).append))
+        latency = shown.latency_seconds
+        times = {
+            "arrived_seconds": round(shown.arrived_seconds, 6),
+            "latency_seconds": None if latency is None else round(latency, 6),
+            "dropped": shown.dropped,
+        }
+        self._writing.put(shown.frame, shown.output, shown.record, times)
 
-    def close(self, summary: dict[str, Any]) -> None:
-        """Complete the files and rename them into place; without a frame there are none."""
-        try:
-            self._open.close()
-            if self._background is not None:
-                self._result.publish(self._made, summary)
-        finally:
-            # Nothing is left to remove where the files got their names.
-            self._result.abandon()
-
-    def abort(self) -> None:
-        """Remove the files."""
-        aborted = RuntimeError("aborted")
-        self._open.__exit__(type(aborted), aborted, None)
-        self._result.abandon()
-
-
-def _append(out: ResultWriter, shown: Shown) -> None:
-    times = {
-        "arrived_seconds": round(shown.arrived_seconds, 6),
-        "latency_seconds": None if shown.latency_seconds is None else round(shown.latency_seconds, 6),
-        "dropped": shown.dropped,
-    }
-    out.append(shown.frame, shown.output, shown.record, times)
+    def publish(self, summary: Mapping[str, Any]) -> Path | None:
+        """Complete the files, rename them into place, and return their folder; None if there was no frame."""
+        if self._writing is None:
+            return None
+        self._open.close()
+        self._result.publish(self._made, dict(summary))
+        return self._result.path

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +23,7 @@ from clockseg.live.feed import Feed
 from clockseg.live.line import Drop, Line
 from clockseg.live.on_time import OnTime, Room
 from clockseg.live.recorder import Recorder
-from clockseg.live.source import Source, source
+from clockseg.live.source import ALLOWED, Source, source
 from clockseg.segmenting.results import apart
 from clockseg.video import InputChanged
 
@@ -48,6 +49,8 @@ class LiveResult:
 @dataclass(frozen=True)
 class Until:
     """The end of a run: after ``frames`` of each source, ``seconds`` (None: no limit), or when ``stop`` returns True.
+
+    Seconds count from when the first frame was run, and until then from the start.
 
     >>> Until(seconds=60).stop()
     False
@@ -92,48 +95,62 @@ def live(
     >>> live(StagedNetwork("one", (Stage("a", str.upper),)), [])
     Traceback (most recent call last):
         ...
-    clockseg.errors.UsageError: no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL.
+    clockseg.errors.UsageError: no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL of http, https,
+    rtsp, rtsps, rtmp, rtmps, udp, rtp, tcp, srt.
     """
     found = [source(text) for text in sources]
-    schedule, carry = _carrying(schedule, carry, len(net), lookahead, lambda text: on_message(found[0], text))
-    _check(found, latency_seconds, carry)
+    _check(found, latency_seconds, lookahead)
+    schedule, carry = _carrying(schedule, carry, len(net), lookahead, partial(on_message, found[0]))
+    until = until or Until()
     with ExitStack() as stack:
         recorders = _recorders(found, net, out, write, overwrite, stack)
         changed, channels, began = threading.Condition(), list[Channel](), time.perf_counter()
+        made = partial(_schedule, schedule, carry, channels, latency_seconds)
         for one in found:
             line = Line(drop, latency_seconds=latency_seconds, changed=changed)
             opening = partial(connect, one, options=options, max_pixels=max_pixels)
             feed = Feed(opening, line, tries=reconnect, on_message=partial(on_message, one))
-            made = partial(_schedule, schedule, carry, channels, latency_seconds, len(net))
-            channels.append(Channel(one, feed, line, net, made, began=began, lookahead=lookahead))
-        _through(channels, recorders, changed, until or Until(), on_frame, stack)
+            channels.append(Channel(one, feed, line, net, made, began=began, lookahead=lookahead, limit=until.frames))
+
+        def told(number: int, shown: Sequence[Shown]) -> None:
+            channel, recorder = channels[number], recorders[number]
+            for each in shown:
+                if recorder is not None:
+                    recorder.put(each, channel.fps)
+                on_frame(number, channel, each)
+
+        stack.callback(_stop, channels)
+        for number in _in_turn(channels, changed, until):
+            told(number, channels[number].step())
+        for number, channel in enumerate(channels):
+            told(number, channel.end())
         wall = time.perf_counter() - began
         summaries = [channel.summary(name, latency_seconds, wall) for channel in channels]
-        return tuple(map(_ended, channels, recorders, summaries))
+        return tuple(map(_result, channels, recorders, summaries))
 
 
-def _check(found: Sequence[Source], latency_seconds: float, carry: Carry) -> None:
+def _check(found: Sequence[Source], latency_seconds: float, lookahead: int) -> None:
     if not found:
-        raise UsageError("no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL.")
+        raise UsageError(f"no source. {ALLOWED}")
     if [one.kind for one in found].count("pipe") > 1:
         raise UsageError("- is given twice, but there is only one standard input.")
     if not 0 <= latency_seconds <= 60:
         raise UsageError(f"a latency of {latency_seconds:g} s; give 0 to 60 s.")
-    if isinstance(carry, Warp | Interpolate) and isinstance(carry.motion, Codec):
-        raise UsageError(
-            f"{carry}: the codec's motion vectors refer to frames that may be dropped. Use the motion estimator flow."
-        )
+    if lookahead < 0:
+        raise UsageError(f"a lookahead of {lookahead} frames; give 0 or more.")
 
 
 def _carrying(
     schedule: ScheduleLike | None, carry: Carry | None, stages: int, lookahead: int, tell: Callable[[str], None]
 ) -> tuple[Schedule | None, Carry]:
     """Return the schedule and the carry for this lookahead; ``tell`` receives a sentence if another carry is used."""
-    if lookahead < 0:
-        raise UsageError(f"a lookahead of {lookahead} frames; give 0 or more.")
     found = None if schedule is None else schedule_for(schedule, stages)
     default = found.carry if found is not None else Interpolate(Flow()) if lookahead else Warp(Flow())
     asked = default if carry is None else carry
+    if isinstance(asked, Warp | Interpolate) and isinstance(asked.motion, Codec):
+        raise UsageError(
+            f"{asked}: the codec's motion vectors refer to frames that may be dropped. Use the motion estimator flow."
+        )
     if lookahead and not isinstance(asked, Interpolate):
         raise UsageError(
             f"a lookahead with the carry {asked}, which needs none. Use interpolate(flow), or no lookahead."
@@ -147,13 +164,8 @@ def _carrying(
 
 
 def _schedule(
-    given: Schedule | None,
-    carry: Carry,
-    channels: Sequence[Channel],
-    latency_seconds: float,
-    stages: int,
-    channel: Channel,
-) -> Schedule:
+    given: Schedule | None, carry: Carry, channels: Sequence[Channel], latency_seconds: float, channel: Channel
+) -> ScheduleLike:
     """Return the schedule of one channel: the one given, or as many firings as time allows, shared with the other channels."""
     if given is not None:
         return given
@@ -163,7 +175,7 @@ def _schedule(
         latency = max(latency_seconds, 1 / channel.fps)
         return Room(together / SHARE, latency - channel.age(), latency)
 
-    return schedule_for(carried(OnTime(room), carry), stages)
+    return carried(OnTime(room), carry)
 
 
 def _recorders(
@@ -178,52 +190,31 @@ def _recorders(
         if write:
             raise UsageError(f"write {', '.join(write)} without a folder; give one.")
         return [None] * len(found)
-    recorders: list[Recorder | None] = []
-    for name, one in zip(apart(Path(one.stem) for one in found), found, strict=True):
-        recorder = Recorder(out / name, one, net, write=write, overwrite=overwrite)
-        recorders.append(recorder)
-        stack.push(partial(_aborted, recorder))
-    return recorders
+    names = apart(Path(one.stem) for one in found)
+    return [
+        stack.enter_context(Recorder(out / name, one, net, write=write, overwrite=overwrite))
+        for name, one in zip(names, found, strict=True)
+    ]
 
 
-def _aborted(recorder: Recorder, kind: Any, error: BaseException | None, trace: Any) -> None:
-    if error is not None:
-        recorder.abort()
-
-
-def _through(
-    channels: Sequence[Channel],
-    recorders: Sequence[Recorder | None],
-    changed: threading.Condition,
-    until: Until,
-    on_frame: Callable[[int, Channel, Shown], None],
-    stack: ExitStack,
-) -> None:
-    """Run frames as they arrive, until there are no more or the run is to end."""
-
-    def told(number: int, shown: Sequence[Shown]) -> None:
-        recorder = recorders[number]
-        for one in shown:
-            if recorder is not None:
-                recorder.put(one, channels[number].fps)
-            on_frame(number, channels[number], one)
-
-    stack.callback(_stop, channels)
+def _in_turn(channels: Sequence[Channel], changed: threading.Condition, until: Until) -> Iterator[int]:
+    """Start the sources, and yield the number of the channel whose frame has waited longest, until the run is to end."""
     for channel in channels:
         channel.feed.start()
-    ends = None if until.seconds is None else time.perf_counter() + until.seconds
-    while not until.stop() and (ends is None or time.perf_counter() < ends):
-        number = _next(channels, until.frames)
-        if number is not None:
-            told(number, channels[number].step())
-        elif _over(channels, until.frames):
-            break
+    began, seconds = time.perf_counter(), math.inf if until.seconds is None else until.seconds
+    ran = False
+    while not until.stop() and time.perf_counter() < began + seconds:
+        waiting = [(since, number) for number, one in enumerate(channels) if (since := one.waiting_since) is not None]
+        if waiting:
+            yield min(waiting)[1]
+            if not ran:
+                began, ran = time.perf_counter(), True
+        elif all(channel.over for channel in channels):
+            return
         else:
             with changed:
-                if not any(len(channel.line) for channel in channels):
+                if all(channel.waiting_since is None for channel in channels):
                     changed.wait(_LOOK_SECONDS)
-    for number, channel in enumerate(channels):
-        told(number, channel.end())
 
 
 def _stop(channels: Sequence[Channel]) -> None:
@@ -234,33 +225,11 @@ def _stop(channels: Sequence[Channel]) -> None:
         channel.feed.join(until - time.perf_counter())
 
 
-def _next(channels: Sequence[Channel], frames: int | None) -> int | None:
-    """Return the number of the channel whose frame has waited longest; None if none waits."""
-    waiting = [
-        (oldest, number)
-        for number, channel in enumerate(channels)
-        if (oldest := channel.line.oldest()) is not None and not _enough(channel, frames)
-    ]
-    return min(waiting)[1] if waiting else None
-
-
-def _enough(channel: Channel, frames: int | None) -> bool:
-    return channel.fault is not None or (frames is not None and channel.taken >= frames)
-
-
-def _over(channels: Sequence[Channel], frames: int | None) -> bool:
-    return all(_enough(one, frames) or (one.feed.done and not len(one.line)) for one in channels)
-
-
-def _ended(channel: Channel, recorder: Recorder | None, facts: dict[str, Any]) -> LiveResult:
-    error = channel.error
+def _result(channel: Channel, recorder: Recorder | None, facts: dict[str, Any]) -> LiveResult:
+    error, folder = channel.error, None
     if channel.figures.tally.frames == 0 and error is None and channel.feed.done:
         hint = "; of MP4 files that have their index at the end, give the name" if channel.source.kind == "pipe" else ""
         error = DataError(f"not one frame came{hint}")
-    folder = None
-    if recorder is not None and isinstance(error, InputChanged):
-        recorder.abort()
-    elif recorder is not None:
-        recorder.close(facts)
-        folder = recorder.folder if channel.figures.tally.frames else None
+    if recorder is not None and not isinstance(error, InputChanged):
+        folder = recorder.publish(facts)
     return LiveResult(channel.source, facts, folder, error)
