@@ -240,12 +240,12 @@ def test_in_eight_bits_it_keeps_its_correction(trained, data, tmp_path) -> None:
     made = quantize(
         trained, read_data(data), tmp_path / "int8.onnx", frames=3, repeat=1, engine="onnxruntime", threads=1
     )
-    net = load(made.path, engine="onnxruntime", threads=1)
+    net = load(made.file, engine="onnxruntime", threads=1)
     assert net.correction is not None
     session = Session(net, MOVING)
     records = [(session(image), session.record.propagated)[1] for image in _video()]
     assert records[1:4] == ["corrected"] * 3
-    onnx.checker.check_model(read(made.path)[0])
+    onnx.checker.check_model(read(made.file)[0])
 
 
 def test_inspect_tells_of_it(trained, capsys) -> None:

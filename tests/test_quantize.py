@@ -25,8 +25,16 @@ from clockseg.graph.static import fix
 from clockseg.libraries import onnxruntime_quantization
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import assemble
-from clockseg.networks.quantization import agreement, gather, quantize, spread
-from clockseg.networks.quantizer import ends, interpolations, layers, quantized, ready
+from clockseg.networks.quantization import (
+    agreement,
+    gather,
+    interpolations,
+    layers,
+    quantize,
+    quantized,
+    ready,
+    spread,
+)
 from toy_networks import write_clip
 
 ENGINES = ("openvino", "onnxruntime")
@@ -132,18 +140,10 @@ def test_names_outputs_and_free_sizes_stay(tiny8) -> None:
     assert all(weight.data_type != TensorProto.FLOAT for weight in tiny8.graph.initializer if len(weight.dims) == 4)
 
 
-def test_ends_and_interpolations_are_found_and_left() -> None:
+def test_interpolations_stay_in_float() -> None:
     model = ready(_named(networks.fcn()))
     assert len(interpolations(model)) == 3
-    left = ends(model, ["scores", "score_pool3", "score_pool4", "score_fr"])
-    weights = {node.name: node.output[0] for node in model.graph.node}
-    assert [weights[name] for name in left][1:] == ["score_fr", "score_pool4", "score_pool3"]
-    assert len(left) == 4
-    made = quantized(model, samples(networks.FCN), left=left)
-    read = {node.output[0] for node in made.graph.node if node.op_type == "DequantizeLinear"}
-    floats = [node.name for node in made.graph.node if node.op_type == "Conv" and node.input[1] not in read]
-    assert set(floats) == set(left)
-    assert layers(made) == (3, 10)
+    assert layers(in_bytes(networks.fcn(), networks.FCN)) == (7, 10)
 
 
 def test_an_activation_is_never_lost() -> None:
@@ -302,13 +302,12 @@ def test_frames_are_spread_however_many_come() -> None:
 def test_what_judges_was_not_calibrated_on(tmp_path) -> None:
     for number in range(2):
         write_clip(tmp_path / f"clip{number}", 20, labelled=3, seed=number)
-    found = gather(read_data(tmp_path), Framing(24, 16), calibration=12, held_out=4)
-    kinds = [{one["image"].tobytes() for one in kind} for kind in (found.calibration, found.held_out)]
-    assert [len(kind) for kind in kinds] == [12, 4]
+    found = gather(read_data(tmp_path), Framing(24, 16), frames=12)
+    kinds = [{one["image"].tobytes() for one in kind} for kind in found]
+    assert [len(kind) for kind in kinds] == [12, 3]
     assert not kinds[0] & kinds[1]
     [alone] = read_data(tmp_path / "clip0", limit=1)
-    found = gather([alone], Framing(24, 16), calibration=12, held_out=4)
-    assert (len(found.calibration), len(found.held_out)) == (1, 0)
+    assert [len(kind) for kind in gather([alone], Framing(24, 16), frames=12)] == [1, 0]
 
 
 @pytest.mark.parametrize("colour", ["rgb", "bgr"])
@@ -344,19 +343,6 @@ def test_agreement_leaves_padding_out_and_seconds_are_of_every_part(tiny8) -> No
         assert parts["every stage"] > 0 < parts["whole"]
 
 
-def test_ends_are_left_in_float_if_asked_for(tmp_path) -> None:
-    path = networks.write_tiny(tmp_path)
-    write_clip(tmp_path / "clip", 6, size=(48, 32))
-    clips = read_data(tmp_path / "clip")
-    options = {"engine": "onnxruntime", "repeat": 1}
-    assert quantize(path, clips, tmp_path / "a.onnx", ends="int8", **options).ends == ()
-    left = quantize(path, clips, tmp_path / "b.onnx", ends="float", **options)
-    assert len(left.ends) == 4
-    assert left.layers == (4, 8)
-    with pytest.raises(UsageError, match="give int8 or float"):
-        quantize(path, clips, tmp_path / "c.onnx", ends="auto")
-
-
 def test_the_command_writes_a_network_that_every_command_takes(tmp_path, capsys) -> None:
     path = networks.write_tiny(tmp_path)
     write_clip(tmp_path / "clip", 8, labelled=2, size=(96, 64))
@@ -371,7 +357,7 @@ def test_the_command_writes_a_network_that_every_command_takes(tmp_path, capsys)
     assert sidecar.read(tmp_path / "tiny8.json") == networks.renamed(networks.TINY, name="tiny8")
     assert load(tmp_path / "tiny8.onnx", engine="openvino")(frames(1)[0]).shape == (32, 48)
     assert main([*arguments, "--engine", "openvino"]) == 2  # it is there already
-    assert main([*arguments, "--engine", "openvino", "--size", "24", "--ends", "int8", "--overwrite", "--quiet"]) == 0
+    assert main([*arguments, "--engine", "openvino", "--size", "24", "--overwrite", "--quiet"]) == 0
     out = capsys.readouterr().out
     assert "8 of 8 layers with weights; 24x16" in out
     assert sidecar.read(tmp_path / "tiny8.json").input.width == 24

@@ -69,7 +69,7 @@ def _in_engines(name: str, file: str | Path, folder: Path, threads: int | None) 
         for engine, runs in contenders(precision, threads).items()
     }
     small = folder / f"{name}-int8.onnx"
-    quantize(file, camvid(), small, frames=20, repeat=2, ends="int8")
+    quantize(file, camvid(), small, frames=20, repeat=2)
     return found | {f"{engine} int8": load(small, engine=runs) for engine, runs in contenders("f32", threads).items()}
 
 

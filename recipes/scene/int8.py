@@ -28,10 +28,10 @@ def main() -> None:
         for number, picture in enumerate(pictures[:: max(1, len(pictures) // (2 * FRAMES))]):
             (images / f"{number:04d}{picture.file.suffix}").symlink_to(picture.file)
         done = quantize(
-            WEIGHTS / "scene.onnx", read_data(images), WEIGHTS / "scene-int8.onnx", frames=FRAMES, ends="int8",
+            WEIGHTS / "scene.onnx", read_data(images), WEIGHTS / "scene-int8.onnx", frames=FRAMES,
             engine="openvino", repeat=1,
         )  # fmt: skip
-    print(done.path, done.agreement)
+    print(done.file, done.agreement)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from clockseg.errors import UsageError
 from clockseg.libraries import CPU_ENGINES
 
 if TYPE_CHECKING:
-    from clockseg.networks.quantization import Agreement, Quantization, Seconds
+    from clockseg.networks.quantization import Agreement, Quantization
 
 DESCRIPTION = """Write a network in 8 bits: a quarter of the size, and two to three times as fast on processors with 8-bit arithmetic.
 
@@ -42,8 +42,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
     help = "frames to calibrate on, evenly spaced (default: 60)"
     parser.add_argument("--frames", type=positive, default=60, metavar="N", help=help)
-    help = "precision of the first and last layers, which are the most sensitive (default: int8)"
-    parser.add_argument("--ends", choices=("int8", "float"), default="int8", help=help)
     parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="runs to time (default: 20)")
     add_options(parser, "--json")
     group = parser.add_argument_group("network")
@@ -64,35 +62,32 @@ def run(args: argparse.Namespace) -> int:
         return 1
     from clockseg.networks.quantization import quantize
 
-    how = {name: getattr(args, name) for name in ("frames", "ends", "engine", "threads", "size", "repeat")}
+    how = {name: getattr(args, name) for name in ("frames", "engine", "threads", "size", "repeat")}
     tell = (lambda what: None) if is_quiet(args) else say
     found = quantize(args.network, clips, args.out, say=tell, problem=account.cut_short, **how)
     print_result(args, found.facts(), lambda: _text(found))
     if not is_quiet(args):
-        print(f"{found.path}\nnext: clockseg segment VIDEO --network {found.path} --out results")
+        print(f"{found.file}\nnext: clockseg segment VIDEO --network {found.file} --out results")
     return 1 if account.troubles else 0
 
 
 def _text(found: Quantization) -> str:
     """Return the result as a table for reading."""
     width, height = found.size
-    before, now = found.bytes
-    many, all = found.layers
-    cells: dict[str, Callable[[Seconds], str]] = {
-        "part": lambda one: one.name,
-        "ms in float": lambda one: f"{1e3 * one.before:.2f}",
-        "ms": lambda one: f"{1e3 * one.now:.2f}",
-        "times as fast": lambda one: f"{one.speed_up:.2f}",
+    cells: dict[str, Callable[[str], str]] = {
+        "part": str,
+        "ms in float": lambda name: f"{1e3 * found.parts[name]['f32_seconds']:.2f}",
+        "ms": lambda name: f"{1e3 * found.parts[name]['int8_seconds']:.2f}",
+        "times as fast": lambda name: f"{found.parts[name]['speed_up']:.2f}",
     }
     return "\n".join(
         [
-            f"{found.network} in 8 bits: {many} of {all} layers with weights; {width}x{height}, {found.engine}, "
-            f"calibrated on {found.frames} frames",
-            *([f"in float at its ends: {', '.join(found.ends)}"] if found.ends else []),
-            f"agreement with float on {found.held_out} other frames: {_agreement(found.agreement)}",
-            f"file: {before / 1e6:.1f} MB, now {now / 1e6:.1f} MB",
+            f"{found.network} in 8 bits: {found.layers['int8']} of {found.layers['all']} layers with weights; "
+            f"{width}x{height}, {found.engine}, calibrated on {found.calibration_frames} frames",
+            f"agreement with float on {found.held_out_frames} other frames: {_agreement(found.agreement)}",
+            f"file: {found.bytes['f32'] / 1e6:.1f} MB, now {found.bytes['int8'] / 1e6:.1f} MB",
             "",
-            columns([one for one in found.parts if one.before or one.now], cells),
+            columns([name for name, one in found.parts.items() if one["f32_seconds"] or one["int8_seconds"]], cells),
         ]
     )
 

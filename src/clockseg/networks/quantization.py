@@ -1,80 +1,88 @@
-"""A network in 8 bits, made from video without labels, and what came of it: agreement, speed, size.
+"""Networks in 8 bits, made from video without labels, and the comparison with the network in float: agreement, speed, size.
 
-It stays an ordinary ONNX network with the same tensors and cuts (arithmetic: ``quantizer``).
+ONNX Runtime's static quantization gives every convolution, linear layer and whatever lies between them a pair QuantizeLinear,
+DequantizeLinear on what it reads, scales measured on frames, weights one scale a channel. What no 8-bit operation reads stays
+in float: the outputs, score maps, what feeds an interpolation at the end. It stays an ordinary ONNX network: tensors keep
+their names, and cuts their places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import logging
+import tempfile
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import onnx
 
 from clockseg.clocks.maps import relative_difference
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip, ignore_problem
-from clockseg.errors import DataError, UsageError
+from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.evaluation.cost import CONCLUDE, part_seconds
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.execution.machine import machine, versions
 from clockseg.graph.correction import network_alone, with_addition
+from clockseg.graph.nodes import OPSET, attribute, folded, is_diagonal, upgraded
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.onnx_split import split_model
 from clockseg.graph.part import IMAGE, LABELS, Tensors, tensors
+from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
+from clockseg.libraries import onnxruntime_quantization
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import WorkingSize, assemble, framing, read
-from clockseg.networks.quantizer import ends as end_layers
-from clockseg.networks.quantizer import layers, quantized, ready
 from clockseg.types import PICTURE_SIZE, Array, Image, Size
 
+PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
+BETWEEN = ("Add", "Mul", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Resize")
+"""Operators that keep 8 bits between products, in networks of convolutions."""
+_FUSED = ("Relu", "Clip")
+"""Operators that engines compute within the product before them."""
+_DONE = (TO_BYTES, TO_FLOATS, "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear")
 Item = TypeVar("Item")
-Ends: TypeAlias = Literal["int8", "float"]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of labels: mIoU (classes with at least 0.1 % of the pixels) and pixel accuracy, 0..1.
+
+    Of other outputs: their relative difference, sum |a - b| / half of sum (|a| + |b|). What doesn't apply is None.
+    """
+
+    mean_iu: float | None = None
+    pixel_acc: float | None = None
+    difference: float | None = None
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """The result of ``quantize``: ``path`` (and its sidecar), and the comparison with the network in float.
+    """The result of ``quantize``: ``file`` (and its sidecar), and the comparison with the network in float.
 
-    ``frames``, ``held_out``: how many it was calibrated on, and judged on. ``layers``: in 8 bits, and all that have
-    weights. ``ends``: the names of those left in float. ``parts``: seconds of each part, of all of them ("every stage") and
-    of the uncut network ("whole"), in float and now. ``bytes``: of the files, before and now.
+    ``calibration_frames``, ``held_out_frames``: how many it was calibrated on, and judged on. ``layers``: those in 8 bits
+    ("int8"), and "all" that have weights. ``parts``: "f32_seconds", "int8_seconds" and "speed_up" of each part, of all of them
+    ("every stage") and of the uncut network ("whole"). ``bytes``: of the files, "f32" and "int8".
     """
 
-    path: Path
     network: str
+    file: Path
     engine: str
     size: Size
-    frames: int
-    held_out: int
-    layers: tuple[int, int]
-    ends: tuple[str, ...]
+    calibration_frames: int
+    held_out_frames: int
+    layers: dict[str, int]
     agreement: Agreement
-    parts: tuple[Seconds, ...]
-    bytes: tuple[int, int]
+    parts: dict[str, dict[str, float]]
+    bytes: dict[str, int]
 
     def facts(self) -> dict[str, Any]:
         """Return plain values for ``json.dumps``."""
-        parts = {
-            one.name: {"f32_seconds": one.before, "int8_seconds": one.now, "speed_up": one.speed_up}
-            for one in self.parts
-        }
-        return {
-            "network": self.network,
-            "file": str(self.path),
-            "engine": self.engine,
-            "size": list(self.size),
-            "calibration_frames": self.frames,
-            "held_out_frames": self.held_out,
-            "layers": {"int8": self.layers[0], "all": self.layers[1]},
-            "float_ends": list(self.ends),
-            "agreement": self.agreement._asdict(),
-            "parts": parts,
-            "bytes": {"f32": self.bytes[0], "int8": self.bytes[1]},
-            "machine": machine(),
-            "versions": versions(),
-        }
+        return asdict(self) | {"file": str(self.file), "machine": machine(), "versions": versions()}
 
 
 def quantize(
@@ -83,7 +91,6 @@ def quantize(
     out: Path,
     *,
     frames: int = 60,
-    ends: Ends = "int8",
     engine: str = "auto",
     threads: int | None = None,
     size: WorkingSize | None = None,
@@ -93,10 +100,10 @@ def quantize(
 ) -> Quantization:
     """Write ``network`` in 8 bits as ``out`` (NAME.onnx) and its sidecar; ``clips`` need no labels.
 
-    ``frames``: to calibrate on, spread over the clips; a quarter as many (20 at most), others, judge. ``ends``: the precision
-    of the first and last layers, which are the most sensitive. ``engine``, ``threads``: what both are compared in. ``size``:
-    the working size, as of ``load``; it is stated in the new sidecar. ``say`` is told what is being done, ``problem`` what
-    can't be decoded. Nothing is left half-written. A correction of moved scores stays in float.
+    ``frames``: to calibrate on, spread over the clips; a quarter as many (20 at most), others, judge. ``engine``, ``threads``:
+    what both are compared in. ``size``: the working size, as of ``load``; it is stated in the new sidecar. ``say`` is told
+    what is being done, ``problem`` what can't be decoded. Nothing is left half-written. A correction of moved scores stays in
+    float.
 
     >>> quantize("street-int8", [], Path("again.onnx"))
     Traceback (most recent call last):
@@ -105,64 +112,58 @@ def quantize(
     """
     if frames < 1 or repeat < 1:
         raise UsageError(f"frames={frames}, repeat={repeat}; both are at least 1.")
-    if ends not in ("int8", "float"):
-        raise UsageError(f"ends={ends!r}: give int8 or float.")
     model, said = read(network)
     alone, added = network_alone(model, said)
     fit = framing(model, said, size=size)
     ready(alone)  # whatever is wrong with the network is told before any video is decoded
     said, correction = replace(said, correction=None), said.correction
     split = split_model(alone, said, fit.padded((said.input.width, said.input.height)))
-    left = end_layers(ready(split), [said.output, *filter(None, said.scores)]) if ends == "float" else ()
     say("decoding")
-    found = gather(clips, fit, calibration=frames, held_out=min(20, -(-frames // 4)), problem=problem)
+    calibration, held_out = gather(clips, fit, frames=frames, problem=problem)
     say("calibrating")
-    samples = ({said.input.name: said.input.normalised(frame[IMAGE])} for frame in found.calibration)
-    made = quantized(split, samples, left=left)
+    made = quantized(split, ({said.input.name: said.input.normalised(frame[IMAGE])} for frame in calibration))
     say("comparing")
-    float_net, net = (assemble(one, said, engine=engine, threads=threads, size=size) for one in (alone, made))
-    judged = agreement(float_net, net, found.held_out)
-    before, now = part_seconds([float_net, net], found.held_out or found.calibration, repeat)
-    parts = tuple(Seconds(name, before.get(name, 0.0), spent) for name, spent in now.items() if name != CONCLUDE)
-    height, width = found.calibration[0][IMAGE].shape[1:3]
+    nets = [assemble(one, said, engine=engine, threads=threads, size=size) for one in (alone, made)]
+    judged = agreement(nets[0], nets[1], held_out)
+    before, now = part_seconds(nets, held_out or calibration, repeat)
+    height, width = calibration[0][IMAGE].shape[1:3]
     made = made if added is None else with_addition(made, added)
     reads = replace(said.input, width=fit.width, height=fit.height) if fit.width else said.input
     write_network(made, replace(said, name=out.stem, input=reads, correction=correction), out)
     return Quantization(
-        out, said.name, net.engine, (width, height), len(found.calibration), len(found.held_out),
-        layers(made), left, judged, parts, (model.ByteSize(), out.stat().st_size),
-    )  # fmt: skip
+        said.name,
+        out,
+        nets[1].engine,
+        (width, height),
+        len(calibration),
+        len(held_out),
+        dict(zip(("int8", "all"), layers(made), strict=True)),
+        judged,
+        {name: _seconds(before.get(name, 0.0), spent) for name, spent in now.items() if name != CONCLUDE},
+        {"f32": model.ByteSize(), "int8": out.stat().st_size},
+    )
 
 
-class Frames(NamedTuple):
-    """Frames to calibrate on, and others between them to judge by; none of the latter where there is one frame only."""
-
-    calibration: tuple[Tensors, ...]
-    held_out: tuple[Tensors, ...]
+def _seconds(before: float, now: float) -> dict[str, float]:
+    return {"f32_seconds": before, "int8_seconds": now, "speed_up": before / now if now else 1.0}
 
 
 def gather(
-    clips: Sequence[Clip],
-    framing: Framing,
-    *,
-    calibration: int = 60,
-    held_out: int = 20,
-    problem: Callable[[str], None] = ignore_problem,
-) -> Frames:
-    """Choose at most so many frames of each kind, spread evenly over all ``clips``; labels are not read.
+    clips: Sequence[Clip], framing: Framing, *, frames: int = 60, problem: Callable[[str], None] = ignore_problem
+) -> tuple[list[Tensors], list[Tensors]]:
+    """Choose at most ``frames`` to calibrate on, and others between them to judge by, spread evenly over all ``clips``.
 
-    ``DataError`` if the clips have no frame; ``VideoError`` for one that can't be read.
+    A quarter as many judge, 20 at most, and none where there is one frame only. Labels are not read. ``DataError`` if the
+    clips have no frame; ``VideoError`` for one that can't be read.
     """
-    wanted = calibration + held_out
+    held_out = min(20, -(-frames // 4))
+    wanted = frames + held_out
     kept = spread(map(framing.prepare, _images(clips, problem)), wanted)
     if not kept:
         raise DataError("the clips have no frame; give videos, clips or pictures.")
     share = max(1, round(len(kept) * held_out / wanted)) if len(kept) > 1 else 0
-    apart = set(_evenly(len(kept), share))
-    return Frames(
-        tuple(one for index, one in enumerate(kept) if index not in apart)[:calibration],
-        tuple(one for index, one in enumerate(kept) if index in apart),
-    )
+    judging = set(_evenly(len(kept), share))
+    return [one for index, one in enumerate(kept) if index not in judging], [kept[index] for index in sorted(judging)]
 
 
 def spread(items: Iterable[Item], count: int) -> list[Item]:
@@ -196,30 +197,6 @@ def _images(clips: Sequence[Clip], problem: Callable[[str], None]) -> Iterator[I
             yield frame.image.copy()
 
 
-class Agreement(NamedTuple):
-    """Of labels: mIoU (classes with at least 0.1 % of the pixels) and pixel accuracy, 0..1.
-
-    Of other outputs: their relative difference, sum |a - b| / half of sum (|a| + |b|). What doesn't apply is None.
-    """
-
-    mean_iu: float | None = None
-    pixel_acc: float | None = None
-    difference: float | None = None
-
-
-class Seconds(NamedTuple):
-    """A part's median seconds, before and now, measured by turns."""
-
-    name: str
-    before: float
-    now: float
-
-    @property
-    def speed_up(self) -> float:
-        """The speed-up factor."""
-        return self.before / self.now if self.now else 1.0
-
-
 def agreement(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Tensors]) -> Agreement:
     """Compare the output of ``now`` with that of ``before``, both uncut, over ``frames``; padding is left out."""
     pairs = [(_output(before, frame), _output(now, frame)) for frame in frames]
@@ -241,3 +218,117 @@ def _output(net: StagedNetwork, frame: Tensors) -> Array:
     width, height = frame[PICTURE_SIZE]
     # Bytes that an engine lends are written again at its next run.
     return np.array(output[0, :height, :width])
+
+
+def quantized(model: onnx.ModelProto, samples: Iterable[Mapping[str, Array]]) -> onnx.ModelProto:
+    """Return ``model``, as ``onnx_reader.read`` gives it, in 8 bits; ``samples``: its input by name, float32 [1, 3, h, w].
+
+    ``UsageError`` if it is quantized already, ``NetworkError`` if there is nothing to quantize, ``MissingDependency``
+    without ONNX Runtime.
+    """
+    library = onnxruntime_quantization()
+    model = ready(model)
+    outputs = [*model.graph.output]
+    read = {tensor for node in model.graph.node for tensor in node.input}
+    # An output that is read inside as well would be rounded itself.
+    del model.graph.output[:]
+    model.graph.output.extend([value for value in outputs if value.name not in read] or outputs)
+    with tempfile.TemporaryDirectory(prefix="clockseg-") as folder, _quiet():
+        path = Path(folder) / "quantized.onnx"
+        library.quantize_static(
+            model,
+            str(path),
+            types.SimpleNamespace(get_next=partial(next, iter(samples), None)),
+            quant_format=library.QuantFormat.QDQ,
+            activation_type=library.QuantType.QUInt8,
+            weight_type=library.QuantType.QInt8,
+            per_channel=True,
+            # 7-bit weights: without VNNI instructions, sums of two products of 8-bit values saturate at 16 bits.
+            reduce_range=True,
+            op_types_to_quantize=[*PRODUCTS, *BETWEEN],
+            nodes_to_quantize=_integer(model),
+            extra_options={
+                "MatMulConstBOnly": True,
+                # Only what these nodes read is in 8 bits. What no node reads so, such as an output, stays in float.
+                "OpTypesToExcludeOutputQuantization": [*PRODUCTS, *BETWEEN],
+                "ForceQuantizeNoInputCheck": True,
+            },
+        )
+        made = onnx.load_model(path)
+    kept = [entry for entry in made.metadata_props if not entry.key.startswith("onnx.infer")]
+    del made.metadata_props[:], made.graph.value_info[:], made.graph.output[:]
+    made.metadata_props.extend(kept)
+    made.graph.output.extend(outputs)
+    onnx.checker.check_model(made)
+    return made
+
+
+def ready(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy that can be quantized: weights plain, opset at least 13 (one scale a channel); the errors of ``quantized``."""
+    onnxruntime_quantization()
+    if any(node.op_type in _DONE for node in model.graph.node):
+        raise UsageError("the network is quantized already; give the original network.")
+    model = folded(upgraded(model, OPSET))
+    if not _products(model):
+        raise NetworkError("there is nothing to quantize: the network has no convolution or product with weights.")
+    return model
+
+
+def layers(model: onnx.ModelProto) -> tuple[int, int]:
+    """Count the layers with weights that compute in 8 bits, and all layers with weights.
+
+    >>> layers(read("street-int8")[0])
+    (68, 69)
+    """
+    bytes = {node.output[0] for node in model.graph.node if node.op_type == TO_FLOATS}
+    weights = {weight.name for weight in model.graph.initializer}
+    found = [node for node in model.graph.node if node.op_type in PRODUCTS and {*node.input[1:2]} & (bytes | weights)]
+    return sum(set(node.input[:2]) <= bytes for node in found), len(found)
+
+
+def interpolations(model: onnx.ModelProto) -> set[str]:
+    """Find transposed convolutions that make each channel from one: engines compute these in float, or slowly."""
+    weights = {weight.name: weight for weight in model.graph.initializer}
+    layers = [node for node in _products(model) if node.op_type == "ConvTranspose"]
+    return {node.name for node in layers if attribute(node, "group", 1) > 1 or is_diagonal(weights[node.input[1]])}
+
+
+def _products(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    weights = {weight.name for weight in model.graph.initializer}
+    return [node for node in model.graph.node if node.op_type in PRODUCTS and node.input[1] in weights]
+
+
+def _integer(model: onnx.ModelProto) -> list[str]:
+    """Return the names of the nodes that are to compute in 8 bits.
+
+    They are the products with weights, and the operators between them whose results a product reads in 8 bits. In a
+    transformer, where norms, softmax and transposes between its products compute in float anyway, a map that is 8 bits for
+    one operation costs more than it saves; measured on SegFormer-B0 in OpenVINO: 1.2 times as fast as in float with all of it
+    in 8 bits, 1.4 with products only, 1.5 without depthwise convolutions.
+    """
+    products = {node.name for node in _products(model)} - interpolations(model)
+    between: tuple[str, ...] = BETWEEN
+    if any(node.op_type in ("MatMul", "LayerNormalization", "Softmax") for node in model.graph.node):
+        between = ()
+        products -= {
+            node.name for node in _products(model) if node.op_type == "Conv" and attribute(node, "group", 1) > 1
+        }
+    found: list[str] = []
+    read: set[str] = set()
+    for node in reversed(model.graph.node):
+        is_read = node.op_type in (*between, *_FUSED) and not read.isdisjoint(node.output)
+        if node.name in products or is_read:
+            read.update(node.input)
+            found += [] if node.op_type in _FUSED else [node.name]
+    return found
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the library's log, which holds nothing that the user can act on."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
