@@ -16,6 +16,7 @@ import networks
 from clockseg.cli.main import main
 from clockseg.engines.profile import graph_seconds
 from clockseg.errors import NetworkError, UsageError
+from clockseg.graph import onnx_reader
 from clockseg.graph.candidates import Candidate, candidates
 from clockseg.graph.choice import Choice, choose
 from clockseg.graph.load import Load
@@ -24,10 +25,10 @@ from clockseg.graph.places import Grid, grids
 from clockseg.graph.rule import divide
 from clockseg.graph.split import splits
 from clockseg.graph.static import fix
-from clockseg.networks import candidates as in_files
+from clockseg.networks import inspection
 from clockseg.networks.load import assemble, load
 from clockseg.networks.settling import Cutting, settle
-from clockseg.networks.source import Said, onnx_source
+from clockseg.networks.source import Said, Source
 from test_rule import evaluate
 
 KINDS = {"up": ENLARGE, "cat": CONCAT, "product": PRODUCT}
@@ -215,7 +216,7 @@ def test_a_skip_is_found_whatever_the_number_of_channels(tmp_path: Path, channel
     up = build.node("ConvTranspose", deep, weight, strides=[2, 2], kernel_shape=[2, 2])
     build.conv(build.node("Add", up, fine), channels, 5, kernel=1, to="scores")
     onnx.save(build.model({"scores": 5}), tmp_path / "net.onnx")
-    found = in_files.inspect_cuts(tmp_path / "net.onnx", size=(512, 256), repeat=0)
+    found = inspection.inspect_cuts(tmp_path / "net.onnx", size=(512, 256), repeat=0)
     assert [one.tensors for one in found.candidates if one.skip][:1] == [("fine",)]
     assert found.choice.cuts[0] == ("fine",)
 
@@ -251,7 +252,7 @@ def test_a_network_without_skips_gets_even_stages() -> None:
 def test_a_skip_from_the_second_level_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three stages have none from the first; the cuts that are suggested have one."""
     onnx.save(networks.three_levels(skip=True), tmp_path / "model.onnx")
-    found = in_files.inspect_cuts(tmp_path / "model.onnx", size=(96, 64), repeat=0)
+    found = inspection.inspect_cuts(tmp_path / "model.onnx", size=(96, 64), repeat=0)
     best = found.choice
     assert best.reaching == (False, True, True)
     assert best.note.startswith(
@@ -411,7 +412,7 @@ def test_seconds_of_nodes() -> None:
 
 
 def test_candidates_of_a_bundled_network() -> None:
-    found = in_files.candidates("street")
+    found = inspection.candidates("street")
     assert {("stride8",), ("stride16",)} < {one.tensors for one in found}
 
 
@@ -465,15 +466,15 @@ def test_options_of_cuts_need_them(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_file_of_fixed_size(tmp_path: Path) -> None:
     path = tmp_path / "fixed.onnx"
     onnx.save(networks.tiny(size=(32, 48)), path)
-    assert in_files.inspect_cuts(path, output="scores", repeat=0).size == (48, 32)
+    assert inspection.inspect_cuts(path, output="scores", repeat=0).size == (48, 32)
     with pytest.raises(UsageError, match="fixed to 48x32"):
-        in_files.candidates(path, output="scores", size=(96, 64))
+        inspection.candidates(path, output="scores", size=(96, 64))
 
 
 def test_files_that_run_uncut_are_no_graphs(tmp_path: Path) -> None:
     (tmp_path / "it.xml").write_bytes(b"")
-    with pytest.raises(UsageError, match="runs uncut, and this needs a graph"):
-        in_files.candidates(tmp_path / "it.xml")
+    with pytest.raises(UsageError, match=r"runs uncut .* and this needs a graph"):
+        inspection.candidates(tmp_path / "it.xml")
 
 
 def test_a_network_may_be_deeper_than_pythons_stack(tmp_path: Path) -> None:
@@ -492,7 +493,7 @@ def test_a_network_may_be_deeper_than_pythons_stack(tmp_path: Path) -> None:
     build.conv(x, 8, 5, kernel=1, to="scores")
     onnx.save(build.model({"scores": 5}), tmp_path / "net.onnx")
     settled = settle(
-        onnx_source(tmp_path / "net.onnx"),
+        Source(onnx_reader.read(tmp_path / "net.onnx"), "net"),
         Said(size=(64, 32), mean=(0, 0, 0), std=(1, 1, 1)),
         Cutting(measured=False, stages=10 * DEEP),
         "net",

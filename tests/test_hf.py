@@ -21,7 +21,6 @@ from clockseg.engines import openvino
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.networks.checking import picture
-from clockseg.networks.hf_folder import read_folder
 from clockseg.networks.load import load
 from clockseg.networks.settling import Cutting, settle
 from clockseg.networks.source import Said, Source
@@ -31,6 +30,7 @@ transformers = pytest.importorskip(
 )
 
 from clockseg.networks import hf, onnx_export  # noqa: E402
+from clockseg.networks.checkpoint import read_folder  # noqa: E402
 
 NAMES = ("road", "sky", "car", "person")
 PROCESSOR = {

@@ -32,6 +32,8 @@ from video_making import write_video
 transformers = pytest.importorskip("transformers", reason="needs transformers")
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
 
+from clockseg.networks.checkpoint import download  # noqa: E402
+
 NAMES = ("road", "sky", "car", "person")
 PROCESSOR = {
     "image_processor_type": "SegformerImageProcessor",
@@ -199,7 +201,7 @@ def test_without_a_connection(hub: Hub, monkeypatch: pytest.MonkeyPatch, offline
         huggingface_hub.hf_hub_download(MODEL, name, revision=hub_commit(hub))
     gone()
     asked = len(hub.asked)
-    assert (named.fetch(f"hf:{MODEL}@{hub_commit(hub)}") / "model.safetensors").is_file()
+    assert (download(MODEL, hub_commit(hub), named.silent) / "model.safetensors").is_file()
     assert len(hub.asked) == asked
 
 
@@ -207,9 +209,9 @@ def test_a_branch_that_was_downloaded_is_in_the_hubs_cache(hub: Hub, monkeypatch
     """Without a connection, as after clockseg's own cache was cleared."""
     from huggingface_hub import constants
 
-    found = named.fetch(f"hf:{MODEL}")
+    found = download(MODEL, "main", named.silent)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert named.fetch(f"hf:{MODEL}") == found
+    assert download(MODEL, "main", named.silent) == found
 
 
 def hub_commit(hub: Hub) -> str:

@@ -14,8 +14,9 @@ from pathlib import Path
 from benchmarks.harness import Facts, percent, say, table
 from clockseg.engines import engine
 from clockseg.errors import ClocksegError
+from clockseg.graph import onnx_reader
 from clockseg.networks.cutting import CutNetwork, cut_network
-from clockseg.networks.source import Said, Source, onnx_source
+from clockseg.networks.source import Said, Source
 
 OPTIONS: Facts = {"only": []}
 MODULES = ("U-Net", "ENet", "BiSeNet", "BiSeNetV2", "DDRNet", "HRNet", "PSPNet", "Fast-SCNN")
@@ -64,14 +65,14 @@ def _module(name: str, folder: Path, *, dynamo: bool) -> Source:
     key = "unet" if name == "U-Net" else name.lower()
     free, opset = key not in FIXED, 18 if dynamo else 17
     file = export(module(key), folder / "exported.onnx", dynamo=dynamo, opset=opset, free=free, size=SIZE)
-    return onnx_source(file)
+    return Source(onnx_reader.read(file), file.stem)
 
 
 def _facts(found: CutNetwork) -> Facts:
     inspection = found.inspection
     stages = sum(part.kind == "stage" for part in inspection.parts)
     told = {"parameters": inspection.whole.parameters, "size": list(inspection.size), "stages": stages}
-    told |= {"classes": len(inspection.classes), "apart": found.apart.difference, "labels_apart": found.apart.labels}
+    told |= {"classes": len(inspection.classes), "apart": found.apart}
     held = sum(part.multiply_adds for part in inspection.held) / max(1, inspection.whole.multiply_adds)
     return told | {"held_share": inspection.held_share, "held_work": held if inspection.held else None}
 

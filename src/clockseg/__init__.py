@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from clockseg.execution.recording import record, replay
     from clockseg.instances.network import instance_network
     from clockseg.instances.sets import Instances
-    from clockseg.networks.candidates import candidates
     from clockseg.networks.cutting import cut
+    from clockseg.networks.inspection import candidates
     from clockseg.networks.load import load
     from clockseg.networks.session import Depth, Labels, NamedInstances, Session
     from clockseg.planning.planner import plan
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "clockseg.errors": ("ClocksegError", "DataError", "MissingDependency", "NetworkError", "UsageError", "VideoError"),
     "clockseg.evaluation.evaluate": ("evaluate",),
-    "clockseg.networks.candidates": ("candidates",),
+    "clockseg.networks.inspection": ("candidates",),
     "clockseg.networks.cutting": ("cut",),
     "clockseg.networks.load": ("load",),
     "clockseg.carry": ("parse_carry",),

@@ -23,7 +23,7 @@ DESCRIPTION = """Cut a network into stages. Writes NET.onnx, a copy of the netwo
 the cuts and a recommended schedule. All other commands read these two files.
 
 MODEL is an ONNX file; hf:, a transformers checkpoint in a local folder or on the Hugging Face hub; or torchvision:NAME, with
-the weights that torchvision publishes or those in --weights. Options that you do not give are read from the model or found
+the weights that torchvision publishes. Options that you do not give are read from the model or found
 by trial, and printed. Before the files are written, the network is run in stages and as a whole on the same frames, and both
 must give the same output."""
 
@@ -52,8 +52,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--out", required=True, type=Path, metavar="NET.onnx", help="file to write")
     add_options(parser, "--overwrite", help="replace existing NET.onnx and NET.json")
-    help = "weights of torchvision:NAME, a .pth or .safetensors file (default: those that torchvision publishes)"
-    parser.add_argument("--weights", type=Path, metavar="FILE", help=help)
     _add_cut_options(parser.add_argument_group("cuts"))
     _add_frame_options(parser.add_argument_group("preprocessing: x = (pixel * scale - mean) / std"))
     _add_class_options(parser.add_argument_group("output"))
@@ -68,11 +66,6 @@ def _add_cut_options(group: argparse._ArgumentGroup) -> None:
     help = "the end of each stage, in order: a tensor, node or module; A+B where several tensors cross (default: auto)"
     group.add_argument("--at", default="auto", metavar="auto|NAME,NAME", help=help)
     group.add_argument("--stages", type=positive, metavar="N", help="with --at auto: number of stages (default: 3)")
-    help = (
-        "class scores of each stage, which clocks watch; - for none (--scores=-,NAME if the first has none) "
-        "(default: found automatically)"
-    )
-    group.add_argument("--scores", metavar="NAME,-,NAME", help=help)
     help = (
         "schedule to recommend in the sidecar (default: with --video the one that agrees most in a third of the uncut time, "
         "else carried(skip_frame(6), interpolate(flow)))"
@@ -116,12 +109,7 @@ def run(args: argparse.Namespace) -> int:
     _check_options(args)
     check_new_network(args.out, overwrite=args.overwrite)
     said = _said(args)
-    cutting = Cutting(
-        at=args.at,
-        stages=args.stages or 3,
-        scores=args.scores,
-        schedule=args.schedule,
-    )
+    cutting = Cutting(at=args.at, stages=args.stages or 3, schedule=args.schedule)
     how = {"engine": args.engine, "threads": args.threads}
     clips = [clip for video in args.video for clip in read_data(video)]
     found = cut_network(_source(args, said), args.out, said=said, cutting=cutting, **how)
@@ -143,8 +131,6 @@ def _check_options(args: argparse.Namespace) -> None:
         raise UsageError("--stages needs --at auto; with names there is one stage per name.")
     if args.video and args.schedule is not None:
         raise UsageError("--video finds the schedule to recommend, and --schedule gives it; leave one of them out.")
-    if args.weights is not None and not args.model.startswith("torchvision:"):
-        raise UsageError("--weights FILE works only with torchvision:NAME.")
     if args.ignore is not None and not 0 <= args.ignore <= 255:
         raise UsageError(f"--ignore {args.ignore}: label maps are bytes; give 0 to 255.")
 
@@ -179,15 +165,13 @@ def _classes(text: str | None) -> Said:
     return read_class_names(Path(text))
 
 
-def _source(args: argparse.Namespace, said: Said) -> Source:
-    """Read an ONNX file, or find, download and export a network by name."""
+def _source(args: argparse.Namespace, said: Said) -> Source | Path:
+    """Return the ONNX file, or find, download and export a network by name."""
     from clockseg.networks import named
-    from clockseg.networks.source import onnx_source
 
     if not named.is_named(args.model):
-        return onnx_source(Path(args.model))
-    path = named.fetch(args.model, weights=args.weights, tell=say)
-    return named.source(args.model, path, given=said, engine=args.engine, threads=args.threads)
+        return Path(args.model)
+    return named.source(args.model, given=said, engine=args.engine, threads=args.threads, tell=say)
 
 
 def report(found: CutNetwork) -> str:
@@ -243,11 +227,9 @@ def _parts(found: CutNetwork) -> str:
 
 
 def _apart(found: CutNetwork) -> str:
-    if found.apart == (0, 0):
+    if found.apart == 0:
         return "the same, number by number, on noise and on a picture"
-    if found.apart.difference:
-        return f"at most {found.apart.difference:.1e} of the largest value apart, on noise and on a picture"
-    return f"{percent(found.apart.labels)} of labels unequal, on noise and on a picture"
+    return f"at most {found.apart:.1e} of the largest value (or of the class ids) apart, on noise and on a picture"
 
 
 def _notes(found: CutNetwork) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,7 @@ from clockseg.networks import DRIVING
 if TYPE_CHECKING:
     from clockseg.graph.candidates import Candidate
     from clockseg.graph.choice import Choice
-    from clockseg.networks.candidates import CutCandidates
-    from clockseg.networks.inspection import Inspected, Inspection
+    from clockseg.networks.inspection import CutCandidates, Inspected, Inspection
 
 
 DESCRIPTION = """Show a network's stages, cuts and groups, with the parameters, multiply-adds, cached values and measured
@@ -48,8 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Inspect the network and print what was found."""
     from clockseg.engines import clear_cache
-    from clockseg.networks.candidates import inspect_cuts
-    from clockseg.networks.inspection import inspect
+    from clockseg.networks.inspection import inspect, inspect_cuts
 
     if args.clear_cache:
         freed = clear_cache()
@@ -61,12 +60,12 @@ def run(args: argparse.Namespace) -> int:
     if args.cuts or (bare and not _gives_instances(path)):
         del how["engine"]
         cuts = inspect_cuts(args.network, output=args.output, stages=args.stages or 3, **how)
-        print_result(args, cuts.to_json(), lambda: cuts_text(cuts))
+        print_result(args, asdict(cuts), lambda: cuts_text(cuts))
         return 0
     if args.output or args.stages:
         raise UsageError("--output and --stages work only with --cuts; add it.")
     found = inspect(args.network, **how)
-    print_result(args, found.to_json(), lambda: text(found))
+    print_result(args, asdict(found), lambda: text(found))
     return 0
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import onnx
 
-from clockseg.clockwork.network import Stage, StagedNetwork, as_it_is
+from clockseg.clockwork.network import StagedNetwork, as_it_is
 from clockseg.errors import NetworkError
-from clockseg.graph.extraction import built, extract, with_frame
-from clockseg.graph.part import IMAGE, Built, GraphPart, tensors
-from clockseg.graph.sidecar import MOST_CLASSES, Input
-from clockseg.graph.static import Static, fix
+from clockseg.graph.part import IMAGE, tensors
+from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
+from clockseg.graph.static import Static
+from clockseg.graph.whole import staged_whole
 from clockseg.types import Array, Image, Size
 
 TOLERANCE = 1e-4
@@ -26,17 +25,6 @@ UNEQUAL_IDS = 1e-3
 
 _DISCS = 600
 _HALVES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
-
-
-class Apart(NamedTuple):
-    """The difference of two outputs; see ``apart``."""
-
-    difference: float
-    labels: float
-
-    def worst(self, other: Apart) -> Apart:
-        """Return the larger of each difference."""
-        return Apart(max(self.difference, other.difference), max(self.labels, other.labels))
 
 
 def noise(size: Size) -> Image:
@@ -67,19 +55,11 @@ def picture(size: Size) -> Image:
     return found
 
 
-def whole(model: onnx.ModelProto, reads: Input, output: str) -> StagedNetwork:
-    """Return ``model``, from frames at their own size to its raw ``output``, as an uncompiled network of one stage."""
-
-    def build(size: Size) -> Built:
-        static = fix(model, {reads.name: (1, 3, size[1], size[0])}, floats=[output])
-        return built(with_frame(extract(static, (reads.name,), (output,), name="whole"), reads.name, reads))
-
-    return StagedNetwork(
-        "whole",
-        (Stage("whole", GraphPart("whole", (IMAGE,), (output,), build), scores=None),),
-        prepare=lambda image: {IMAGE: image[None]},
-        restore=lambda value, image: _array(value),
-    )
+def whole(model: onnx.ModelProto, reads: Input) -> StagedNetwork:
+    """Return ``model``, from frames at their own size to its raw outputs by name, as an uncompiled network of one stage."""
+    outputs = tuple(value.name for value in model.graph.output)
+    net = staged_whole(model, Sidecar("whole", reads, outputs[0], (outputs,)), outputs)
+    return replace(net, prepare=lambda image: {IMAGE: image[None]}, restore=lambda value, image: tensors(value))
 
 
 def in_half_precision(static: Static) -> bool:
@@ -90,25 +70,27 @@ def in_half_precision(static: Static) -> bool:
 
 def check_cut(
     net: StagedNetwork, images: Iterable[Image], *, tolerance: float | None = None, classes: int = 0
-) -> Apart:
-    """Compare ``net``, which gives raw outputs, with itself uncut; ``NetworkError`` beyond the tolerance.
+) -> float:
+    """Compare ``net``, which gives raw outputs, with itself uncut, and return how far they are ``apart``.
 
-    ``tolerance``: the largest difference, as a share of the largest value (default: ``TOLERANCE``). ``classes``: the number
-    of named classes; ``NetworkError`` where the network gives an id beyond them (0: not checked).
+    ``NetworkError`` beyond ``tolerance`` (default: ``TOLERANCE``), for class ids ``UNEQUAL_IDS``; and where the network gives
+    an id beyond its named ``classes`` (0: not checked).
     """
     tolerance = TOLERANCE if tolerance is None else tolerance
     bare = replace(net, restore=as_it_is)
-    found = Apart(0.0, 0.0)
+    found = 0.0
     for image in images:
         ours, theirs = _array(bare(image)), _array(bare.uncut()(image))
-        found = found.worst(apart(ours, theirs, tolerance))
-        if classes and theirs.dtype.kind in "iu":
-            _check_ids(theirs, classes)
-    if not (found.difference <= tolerance and found.labels <= UNEQUAL_IDS):
+        found = max(found, apart(ours, theirs))
+        if theirs.dtype.kind in "iu":
+            tolerance = UNEQUAL_IDS
+            if classes:
+                _check_ids(theirs, classes)
+    if not found <= tolerance:
         raise NetworkError(
-            f"the network in stages does not give the output of the whole: they are {found.difference:.1e} of the largest value apart, "
-            f"{100 * found.labels:.2f} % of labels unequal. That is a fault of the cut rule or of the engine: try another "
-            "--engine or other cuts, and report it. Nothing was written."
+            f"the network in stages does not give the output of the whole: {found:.1e} of the largest value, or of the class ids, "
+            "is the difference. That is a fault of the cut rule or of the engine: try another --engine or other cuts, and "
+            "report it. Nothing was written."
         )
     return found
 
@@ -123,37 +105,24 @@ def _check_ids(ids: Array, classes: int) -> None:
         )
 
 
-def apart(ours: Array, theirs: Array, tolerance: float = TOLERANCE) -> Apart:
-    """Compare two outputs: the largest difference as a share of the largest of ``theirs``, and the share of unequal labels.
+def apart(ours: Array, theirs: Array) -> float:
+    """Return the largest difference of two outputs as a share of the largest of ``theirs``; of ids, the share of unequal ones.
 
-    Scores [1, classes, h, w]: labels whose margin is within the tolerance are not counted. Ids: all are counted, and the
-    difference is 0. ``NetworkError`` if the numbers are not finite.
+    ``NetworkError`` if the numbers are not finite.
 
-    >>> apart(np.array([[[[1.0]], [[2.0]]]]), np.array([[[[1.0]], [[2.5]]]]))
-    Apart(difference=0.2, labels=0.0)
-    >>> apart(np.array([[1, 2]]), np.array([[1, 1]]))
-    Apart(difference=0.0, labels=0.5)
+    >>> apart(np.array([[1.0, 2.0]]), np.array([[1.0, 2.5]])), apart(np.array([1, 2]), np.array([1, 1]))
+    (0.2, 0.5)
     """
     if ours.shape != theirs.shape:
         raise NetworkError(f"in parts the network gives {list(ours.shape)}, whole {list(theirs.shape)}.")
     if theirs.dtype.kind != "f":
-        return Apart(0.0, float((ours != theirs).mean()))
+        return float((ours != theirs).mean())
     if not np.isfinite(theirs).all():
         raise NetworkError(
             "the network outputs NaN or infinity for a plain picture, so nothing can be "
             "compared: are --mean, --std and --scale right, and does the file work in other programs?"
         )
-    largest = max(float(np.abs(theirs).max()), 1e-30)
-    difference = float(np.abs(ours.astype(np.float64) - theirs).max()) / largest
-    return Apart(difference, _unequal(ours, theirs, tolerance * largest))
-
-
-def _unequal(ours: Array, theirs: Array, margin: float) -> float:
-    if theirs.ndim != 4 or theirs.shape[1] < 2:
-        return 0.0
-    second, first = np.sort(np.partition(theirs, -2, axis=1)[:, -2:], axis=1).swapaxes(0, 1)
-    sure = first - second > margin
-    return float((ours.argmax(axis=1) != theirs.argmax(axis=1))[sure].mean()) if sure.any() else 0.0
+    return float(np.abs(ours.astype(np.float64) - theirs).max()) / max(float(np.abs(theirs).max()), 1e-30)
 
 
 def _array(value: dict[str, Array]) -> Array:

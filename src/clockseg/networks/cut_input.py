@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import onnx
@@ -16,8 +18,6 @@ from clockseg.instances.recognising import Triple
 from clockseg.networks.source import Said, Told
 from clockseg.types import Size
 
-NEAR = "clockseg.input"
-"""Name of the network's own input behind a transpose."""
 LOOKED_AT = (512, 256)
 """The working size, WIDTH and HEIGHT, of a file that takes any and says none: shares of work hardly depend on it."""
 MULTIPLES = (1, 2, 4, 8, 16, 32, 64)
@@ -39,7 +39,6 @@ class FrameInput(NamedTuple):
 
 def frame_input(model: onnx.ModelProto) -> FrameInput:
     """Make ``model`` read one frame, channels first; ``NetworkError`` if its input is no frame."""
-    model = one_batch(model)
     inputs = inputs_of(model.graph)
     if len(inputs) != 1:
         raise NetworkError(
@@ -47,11 +46,13 @@ def frame_input(model: onnx.ModelProto) -> FrameInput:
             "given. Export it with the others as constants."
         )
     [value] = inputs
-    name, dims = value.name, [*declared_shape(value)]
-    told = []
+    name, dims, told = value.name, [*declared_shape(value)], []
+    if len(dims) == 3:
+        dims = [1, *dims]
+        model = _reading(model, name, dims, "Squeeze")
     if len(dims) == 4 and dims[3] == 3 and dims[1] not in (1, 3):
-        model = read_channels_first(model, name)
         dims = [dims[0], dims[3], dims[1], dims[2]]
+        model = _reading(model, name, dims, "Transpose", perm=[0, 2, 3, 1])
         told.append(Told("layout", "channels last", "a transpose is inserted, because frames come channels first"))
     if len(dims) != 4 or dims[0] > 1 or dims[1] not in (0, 3):
         said = ", ".join(dim.dim_param or str(dim.dim_value) for dim in value.type.tensor_type.shape.dim)
@@ -64,14 +65,32 @@ def frame_input(model: onnx.ModelProto) -> FrameInput:
     return FrameInput(model, name, size, whole, (*told, Told("input", name, "the only input")))
 
 
+def _reading(
+    model: onnx.ModelProto, name: str, dims: Sequence[int], operator: str, **attributes: object
+) -> onnx.ModelProto:
+    """Return ``model`` with ``dims`` (0: free) for its input, which ``operator`` brings to what is read now."""
+    model, inner = copied(model), f"clockseg.{operator}"
+    rename(model.graph.node, {name: inner})
+    [value] = [value for value in model.graph.input if value.name == name]
+    kind = value.type.tensor_type.elem_type
+    value.CopyFrom(helper.make_tensor_value_info(name, kind, [side or None for side in dims]))
+    model.graph.node.insert(0, helper.make_node(operator, [name], [inner], name=inner, **attributes))
+    return model
+
+
 def describe(frame: FrameInput, said: Said, by: dict[str, str]) -> tuple[Input, tuple[Told, ...]]:
     """Derive the sidecar's input from the known settings; ``by``: the source of each that the user did not give.
 
     A missing setting gets a safe default, which is reported; where there is none, ``UsageError`` says what to give.
     """
     told: list[Told] = [Told(field, _shown(getattr(said, field)), who) for field, who in by.items()]
-    width, height = _size(frame, said, told)
-    mean, std = _normalisation(frame, said, told)
+    width, height = _size(frame, said)
+    if said.size is None and all(one.what != "size" for one in frame.told):
+        told.append(Told("size", _shown((width, height)), "fixed in the file"))
+    if said.mean is None and said.std is None and frame.bytes:
+        told.append(Told("mean, std", "0, 1", "the input is whole numbers, so the network normalises by itself"))
+        said = replace(said, mean=(0.0,) * 3, std=(1.0,) * 3)
+    mean, std = normalisation(said)
     scale = said.scale
     if scale is None:
         scale = 1.0 if frame.bytes or max(map(abs, mean)) > 2 else 1 / 255
@@ -108,29 +127,19 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-def _size(frame: FrameInput, said: Said, told: list[Told]) -> Size:
-    if frame.size is None:
-        if said.size is None:
-            raise UsageError(
-                "the file takes frames of any size: give --size WIDTHxHEIGHT, the working size, such as 1024x512. The "
-                "training size is the most accurate; smaller is faster."
-            )
-        return said.size
-    if said.size not in (None, frame.size):
+def _size(frame: FrameInput, said: Said) -> Size:
+    size = frame.size or said.size
+    if size is None:
         raise UsageError(
-            f"--size {_shown(said.size)}: the file is fixed to {_shown(frame.size)}; leave --size out, or export it again "
+            "the file takes frames of any size: give --size WIDTHxHEIGHT, the working size, such as 1024x512. The "
+            "training size is the most accurate; smaller is faster."
+        )
+    if said.size not in (None, size):
+        raise UsageError(
+            f"--size {_shown(said.size)}: the file is fixed to {_shown(size)}; leave --size out, or export it again "
             "with a free height and width."
         )
-    if said.size is None and all(one.what != "size" for one in frame.told):
-        told.append(Told("size", _shown(frame.size), "fixed in the file"))
-    return frame.size
-
-
-def _normalisation(frame: FrameInput, said: Said, told: list[Told]) -> tuple[Triple, Triple]:
-    if said.mean is None and said.std is None and frame.bytes:
-        told.append(Told("mean, std", "0, 1", "the input is whole numbers, so the network normalises by itself"))
-        return (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-    return normalisation(said)
+    return size
 
 
 def normalisation(said: Said) -> tuple[Triple, Triple]:
@@ -182,36 +191,3 @@ def fitted(frame: FrameInput, size: Size | None, *, multiple: int | None = None)
 
 def _fits(frame: FrameInput, size: Size) -> bool:
     return misfit(frame.model, {frame.name: (1, 3, size[1], size[0])}) is None
-
-
-def one_batch(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return ``model`` with an input [3, h, w] turned into one of [1, 3, h, w]."""
-    inputs = inputs_of(model.graph)
-    if len(inputs) != 1 or len(declared_shape(inputs[0])) != 3:
-        return model
-    name, inner = inputs[0].name, f"clockseg.{inputs[0].name}"
-    model = copied(model)
-    rename(model.graph.node, {name: inner})
-    [value] = [value for value in model.graph.input if value.name == name]
-    sides = declared_shape(value)
-    free = ("height", "width", 3) if sides[2] == 3 and sides[0] != 3 else (3, "height", "width")
-    sides_given = [side or default for side, default in zip(sides, free, strict=True)]
-    given = helper.make_tensor_value_info(name, value.type.tensor_type.elem_type, [1, *sides_given])
-    model.graph.input.remove(value)
-    model.graph.input.insert(0, given)
-    model.graph.initializer.append(helper.make_tensor(f"{inner}.axis", TensorProto.INT64, [1], [0]))
-    model.graph.node.insert(0, helper.make_node("Squeeze", [name, f"{inner}.axis"], [inner], name=inner))
-    return model
-
-
-def read_channels_first(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """Change the input ``name`` of ``model`` from [n, h, w, 3] to [n, 3, h, w]."""
-    model = copied(model)
-    rename(model.graph.node, {name: NEAR})
-    [value] = [value for value in model.graph.input if value.name == name]
-    dims = value.type.tensor_type.shape.dim
-    batch, height, width, channels = (copied(dim) for dim in dims)
-    del dims[:]
-    dims.extend([batch, channels, height, width])
-    model.graph.node.insert(0, helper.make_node("Transpose", [name], [NEAR], name=NEAR, perm=[0, 2, 3, 1]))
-    return model

@@ -11,11 +11,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError, UsageError
-from clockseg.graph import extraction
+from clockseg.graph import extraction, onnx_reader
 from clockseg.graph.nodes import attribute, extended
 from clockseg.graph.static import Static
 from clockseg.instances.recognising import KINDS, shown
-from clockseg.networks.source import Told
+from clockseg.networks.cut_names import tensor_named
+from clockseg.networks.source import Said, Told
 from clockseg.types import Size
 
 _SAME = ("Identity", "Cast", "Squeeze", "Unsqueeze")
@@ -25,39 +26,50 @@ SCORES, LABELS = "clockseg.scores", "clockseg.labels"
 
 
 class Outcome(NamedTuple):
-    """A network and its tensor of scores [1, c, h, w] or class ids; ``channels``: of scores, None for ids."""
+    """A network and its output: class scores [1, c, h, w], class ids, or a map of numbers.
+
+    ``channels``: of scores; 0 for numbers, None for ids.
+    """
 
     model: onnx.ModelProto
     tensor: str
     channels: int | None
-    told: tuple[Told, ...]
+    told: tuple[Told, ...] = ()
 
 
-def output_named(model: onnx.ModelProto, static: Static, name: str | None) -> tuple[str, tuple[Told, ...]]:
-    """Return ``name``, or the network's only output; ``UsageError`` if there are several."""
-    if name is not None:
-        return name, ()
+def outcome(model: onnx.ModelProto, static: Static, frame: str, said: Said) -> Outcome:
+    """Return the output that the user named, or the only one, as class scores, class ids or a map of numbers.
+
+    ``frame``: the network's input, whose proportions tell the sides of a map from its classes. Behind a softmax, a sigmoid
+    or an argmax, which don't change which class is the highest, the scores themselves are taken: they are what clocks,
+    warping and confidence read, and an argmax of small maps is done faster here. ``UsageError`` if there are several
+    outputs, ``NetworkError`` where the classes don't fit.
+    """
     there = [value.name for value in model.graph.output]
-    if len(there) != 1:
+    if said.output is None and len(there) != 1:
         shapes = {one: static.shape(one) for one in there if one in static.types}
         raise UsageError(
             f"the network has {len(there)} outputs: choose the class scores with --output: {shown(shapes)}. {KINDS}"
         )
-    return there[0], (Told("output", there[0], "the only output"),)
+    output, told = said.output or there[0], []
+    if said.output is None:
+        told.append(Told("output", output, "the only output"))
+    elif output not in there:
+        output = tensor_named(output, onnx_reader.neutral(static, frame))
+    _, _, height, width = static.shape(frame)
+    kind, shape = static.types[output]
+    classes = None if said.classes is None else len(said.classes)
+    if classes is None and len(shape) == 3 and shape[0] < 2 and kind in extraction.SCORES:
+        classes = 0 if stretched(shape[1:], (width, height)) <= 0.25 else None
+    found = _outcome(model, static, output, classes, (width, height))
+    return found._replace(told=(*told, *found.told))
 
 
-def outcome(model: onnx.ModelProto, static: Static, output: str, classes: int | None, *, frame: Size) -> Outcome:
-    """Return ``output`` as ``classes`` class scores or ids; 0: it holds none, but a map of numbers; None: as many as there are.
-
-    ``frame``: width and height of the network's input, which tell the sides of a map from its classes.
-
-    Behind a softmax, a sigmoid or an argmax, which don't change which class is the highest, the scores themselves are
-    taken: they are what clocks, warping and confidence read, and an argmax of small maps is done faster here.
-    ``NetworkError`` where the classes don't fit.
-    """
+def _outcome(model: onnx.ModelProto, static: Static, output: str, classes: int | None, frame: Size) -> Outcome:
+    """Return ``output`` as ``classes`` class scores or ids; 0: a map of numbers; None: as many as there are."""
     axis = class_axis(static, output, classes or None, frame)
     if classes == 0:
-        return _channels_first(model, static, output, SCORES) if axis == 3 else Outcome(model, output, None, ())
+        return _channels_first(model, static, output, SCORES, 0) if axis == 3 else Outcome(model, output, 0)
     tensor, axis, passed = _behind(static, output, axis)
     kind, shape = static.types[tensor]
     if kind not in extraction.SCORES or axis is None:
@@ -107,7 +119,7 @@ def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | Non
             f"class ids: give another --output, or --classes none if it does not score classes (depth, edges). {KINDS}"
         )
     if len(shape) == 4 and shape[3] == 1 and shape[1] != 1:
-        return _channels_first(model, static, output, LABELS)
+        return _channels_first(model, static, output, LABELS, None)
     if any(length > 1 for length in shape[:-2]):
         raise NetworkError(
             f"the output {output!r} has shape {list(shape)}; class ids must be [1, h, w]. Export the network up to its argmax, or "
@@ -159,7 +171,7 @@ def _channels_first(
     static: Static,
     tensor: str,
     name: str,
-    channels: int | None = None,
+    channels: int | None,
     told: Sequence[Told] = (),
 ) -> Outcome:
     """Return the outcome of ``tensor`` [n, h, w, c], as another output ``name`` [n, c, h, w]."""

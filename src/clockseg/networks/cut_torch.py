@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeAlias, cast
 
@@ -49,13 +49,17 @@ def cut_module(
     if not isinstance(module, nn.Module):
         raise UsageError(f"the module is a {type(module).__name__}; give a torch.nn.Module.")
     example = _checked(example, input, classes)
-    wanted = None if output is None else str(output)
-    source = Source(module, example, wanted, partial(_cuts, at, stages), names, scores)
-    name = type(module).__name__
+    source = Source(module, example, None if output is None else str(output), partial(_cuts, at, stages), names, scores)
     if len(scores) > len(source.cuts):
         raise UsageError(f"{len(scores)} scores for {len(source.cuts)} cuts; give one tensor per cut, or None.")
-    _check_classes(source, classes)
-    return _Network(source, name, input, tuple(classes)).staged()
+    program = source.first.program
+    shape = program.shapes[program.output]
+    if classes and program.output not in program.graph.integers and (len(shape) != 4 or shape[1] != len(classes)):
+        raise NetworkError(
+            f"{len(classes)} classes, but the module's output has shape {list(shape)}: "
+            f"it must be [1, {len(classes)}, h, w]. Give as many classes, or another output=."
+        )
+    return _staged(source, type(module).__name__, input, tuple(classes))
 
 
 def candidates(module: nn.Module, example: Tensor, *, output: str | int | None = None) -> tuple[Candidate, ...]:
@@ -83,16 +87,6 @@ def _checked(example: Any, input: Input | None, classes: Sequence[str]) -> Tenso
     return example
 
 
-def _check_classes(source: Source, classes: Sequence[str]) -> None:
-    program = source.first.program
-    shape = program.shapes[program.output]
-    if classes and program.output not in program.graph.integers and (len(shape) != 4 or shape[1] != len(classes)):
-        raise NetworkError(
-            f"{len(classes)} classes, but the module's output has shape {list(shape)}: "
-            f"it must be [1, {len(classes)}, h, w]. Give as many classes, or another output=."
-        )
-
-
 def _cuts(at: Cuts, stages: int, program: Program) -> list[Sequence[str]]:
     if at == "auto":
         chosen = choose(program.graph, program.shapes, program.work, output=program.output, stages=stages)
@@ -104,57 +98,40 @@ def _cuts(at: Cuts, stages: int, program: Program) -> list[Sequence[str]]:
     return cast(list[Sequence[str]], cuts)
 
 
-@dataclass(frozen=True)
-class _Network:
-    """The parts of a network that reads frames as ``input`` says, or, without it, what its module reads."""
+def _staged(source: Source, name: str, said: Input | None, classes: tuple[str, ...]) -> StagedNetwork:
+    """Return the network that reads frames as ``said``, or, without it, what its module reads.
 
-    source: Source
-    name: str
-    input: Input | None
-    classes: tuple[str, ...]
+    Values stay tensors up to the finish, which gives arrays if the network reads frames.
+    """
 
-    def staged(self) -> StagedNetwork:
-        division = self.source.first.division
-        plain: Part = Pick((division.output,))
-        net = StagedNetwork(
-            self.name,
-            tuple(self.stage(index, stage) for index, stage in enumerate(division.stages)),
-            tuple(Group(group.name, group.reads, self.part("group", i)) for i, group in enumerate(division.groups)),
-            self.part("finish") if division.finish or self.input else plain,
-            _given,
-            partial(_taken, division.output),
-            self.part("whole"),
-            engine="torch",
-        )
-        if self.input is None:
-            return net
-        said = self.input
-        framing = Framing(said.width, said.height, said.pad_multiple, said.pad_value)
-        return replace(net, prepare=framing.prepare, restore=framing.restore, sidecar=self.sidecar(said))
-
-    def stage(self, index: int, cut: StageCut) -> Stage:
-        scores = Shown(cut.scores) if cut.scores else None
-        return Stage(cut.name, self.part("stage", index), Pick(cut.held), scores, Shown(cut.trunk[0]))
-
-    def part(self, kind: Kind, index: int = 0) -> TorchPart:
-        """Return a part; values stay tensors up to the finish, which returns arrays if the network reads frames."""
-        ends = kind in ("finish", "whole") and self.input is not None
-        piece = Piece(self.source, kind, index, partial(_reading, self.input) if self.input else None)
-        if ends and self.classes:
+    def part(kind: Kind, index: int = 0) -> TorchPart:
+        ends = kind in ("finish", "whole") and said is not None
+        piece = Piece(source, kind, index, None if said is None else partial(_reading, said))
+        if ends and classes:
             piece = replace(piece, after=_labelling, last=LABELS)
-        return TorchPart(piece, arrays=ends, trains=self.input is None)
+        return TorchPart(piece, arrays=ends, trains=said is None)
 
-    def sidecar(self, said: Input) -> Sidecar:
-        stages = self.source.first.division.stages
-        return Sidecar(
-            self.name,
-            said,
-            self.source.first.division.output,
-            tuple(stage.trunk for stage in stages),
-            tuple(stage.name for stage in stages),
-            tuple(stage.scores for stage in stages),
-            self.classes,
-        )
+    def stage(index: int, cut: StageCut) -> Stage:
+        scores = Shown(cut.scores) if cut.scores else None
+        return Stage(cut.name, part("stage", index), Pick(cut.held), scores, Shown(cut.trunk[0]))
+
+    division = source.first.division
+    net = StagedNetwork(
+        name,
+        tuple(stage(index, cut) for index, cut in enumerate(division.stages)),
+        tuple(Group(group.name, group.reads, part("group", index)) for index, group in enumerate(division.groups)),
+        part("finish") if division.finish or said else cast(Part, Pick((division.output,))),
+        _given,
+        partial(_taken, division.output),
+        part("whole"),
+        engine="torch",
+    )
+    if said is None:
+        return net
+    framing = Framing(said.width, said.height, said.pad_multiple, said.pad_value)
+    cuts, names, scores = zip(*((cut.trunk, cut.name, cut.scores) for cut in division.stages), strict=True)
+    sidecar = Sidecar(name, said, division.output, cuts, names, scores, classes)
+    return replace(net, prepare=framing.prepare, restore=framing.restore, sidecar=sidecar)
 
 
 def _given(frame: Any) -> dict[str, Any]:

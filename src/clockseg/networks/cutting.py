@@ -19,11 +19,11 @@ from clockseg.files import folder_beside, publish
 from clockseg.graph import sidecar
 from clockseg.graph.choice import Choice
 from clockseg.graph.sidecar import Input
-from clockseg.networks.checking import HALF_TOLERANCE, Apart, check_cut, noise, picture
+from clockseg.networks.checking import HALF_TOLERANCE, check_cut, noise, picture
 from clockseg.networks.inspection import Inspection, inspect
-from clockseg.networks.load import Engine, assemble
+from clockseg.networks.load import Engine, assemble, read_graph
 from clockseg.networks.settling import Cutting, Settled, settle
-from clockseg.networks.source import NOTHING_SAID, RECOMMENDED, Said, Source, Told, onnx_source
+from clockseg.networks.source import NOTHING_SAID, RECOMMENDED, Said, Source, Told
 
 AUTO = Cutting()
 
@@ -39,7 +39,7 @@ class CutNetwork:
     file: Path
     sidecar: sidecar.Sidecar
     choice: Choice | None
-    apart: Apart
+    apart: float
     inspection: Inspection
     told: tuple[Told, ...]
     notes: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def cut_network(
     """
     if out.suffix != ".onnx":
         raise UsageError(f"{out}: give a name that ends in .onnx.")
-    source = onnx_source(source) if isinstance(source, Path) else source
+    source = Source(read_graph(source), source.stem) if isinstance(source, Path) else source
     found = settle(source, said, cutting, out.stem)
     tolerance = HALF_TOLERANCE if found.half else None
     apart, running = first_able(engine, lambda name: _checked(found, by_name(name, threads=threads), tolerance))
@@ -93,13 +93,13 @@ def cut_network(
     return CutNetwork(out, written, found.choice, apart, inspection, tuple(told), found.notes)
 
 
-def _checked(found: Settled, compile: Engine, tolerance: float | None) -> tuple[Apart, StagedNetwork]:
+def _checked(found: Settled, compile: Engine, tolerance: float | None) -> tuple[float, StagedNetwork]:
     """Compare the network in parts with the whole; return it compiled."""
     if found.sidecar.instances is not None:
         running = assemble(found.model, found.sidecar, engine=compile)
         for image in (noise((64, 48)), picture((640, 480))):
             running(image)
-        return Apart(0.0, 0.0), running
+        return 0.0, running
     running = assemble(found.model, replace(found.sidecar, classes=(), palette=(), ignore=None), engine=compile)
     size = (found.sidecar.input.width, found.sidecar.input.height)
     images = (noise(size), picture(size))

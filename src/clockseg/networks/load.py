@@ -42,7 +42,7 @@ def load(
     """Load a bundled network by name, or an ONNX file with its sidecar beside it.
 
     NAME.xml of OpenVINO, NAME.tflite, and an ONNX file that was not cut run as they are, as one stage
-    (``clockseg.networks.uncut``).
+    (``clockseg.networks.settling.read_uncut``).
     "hf:ORG/NAME[@REVISION]", "hf:DIRECTORY" and "torchvision:NAME" are downloaded and cut on first use, which needs torch,
     and come from the cache after that (``clockseg.networks.named``).
     ``engine``: a name of ``clockseg.engines.ENGINES``, such as "openvino"; a function from a staged network to a compiled
@@ -62,9 +62,9 @@ def load(
         if engine not in ("auto", "openvino"):
             raise UsageError(f"engine {engine!r}: {path.name} runs uncut in openvino; give that one, or auto.")
         engine = "openvino"
-    from clockseg.networks import uncut
+    from clockseg.networks.settling import read_uncut
 
-    model, said = uncut.read(path, size if isinstance(size, tuple) else None)
+    model, said = read_uncut(path, size if isinstance(size, tuple) else None)
     return assemble(model, said, engine=engine, precision=precision, threads=threads, size=size, whole=True)
 
 
@@ -95,7 +95,10 @@ def _with_sidecar(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
 def read_graph(path: Path) -> onnx.ModelProto:
     """Read an ONNX file, joined with its network if it is a bundled correction; ``UsageError`` for a file that runs uncut."""
     if path.suffix in UNCUT:
-        raise UsageError(f"{path.name} runs uncut, and this needs a graph in stages; give the network as NAME.onnx.")
+        raise UsageError(
+            f"{path} runs uncut (clockseg segment VIDEO --network {path} --out DIR), and this needs a graph in stages: give the "
+            "ONNX file that it was made from."
+        )
     model = onnx_reader.read(path)
     base = _base(path)
     if base is None:

@@ -6,10 +6,10 @@ these, ask no server, and import neither torch nor transformers.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -19,13 +19,12 @@ from clockseg.engines import engine as by_name
 from clockseg.engines.auto import first_able
 from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.execution.cache import NAMED, cache_directory
-from clockseg.files import file_identity, folder_beside
-from clockseg.networks.source import NOTHING_SAID, Said, Source, checked
+from clockseg.files import SourceFiles, folder_beside
+from clockseg.networks.source import NOTHING_SAID, Said, Source
 
 Tell = Callable[[str], None]
-KINDS = ("hf", "torchvision")
-TASKS = ("semantic", "panoptic", "instance")
-"""The tasks of a network that gives masks: class scores of pixels (asked for by either of two names), or instances."""
+KINDS = {"hf": ("torch", "transformers", "huggingface_hub"), "torchvision": ("torch",)}
+"""The kinds of names, with the libraries that export such a network."""
 _NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -43,109 +42,62 @@ def is_named(network: str | Path) -> bool:
 
 
 class Name(NamedTuple):
-    """A network's name: its ``kind``, and either a local ``folder`` or a ``name`` with a ``revision`` ("" for the default).
-
-    ``words``: the classes of a network that finds what words name; ``task``: of one that gives masks ("" for the default).
-    """
+    """A network's name: its ``kind``, and either a local ``folder`` or a ``name`` with a ``revision`` ("" for the default)."""
 
     kind: str
     name: str
     revision: str = ""
     folder: Path | None = None
-    words: tuple[str, ...] = ()
-    task: str = ""
 
 
 def parse(network: str) -> Name:
     """Parse hf:DIRECTORY, hf:ORG/NAME[@REVISION] or torchvision:NAME; a local folder comes before a name on the hub.
 
-    Behind hf:.. may stand ?words=WORD,WORD or ?task=semantic, panoptic or instance.
-
     >>> parse("hf:nvidia/segformer-b0@v2")
-    Name(kind='hf', name='nvidia/segformer-b0', revision='v2', folder=None, words=(), task='')
-    >>> parse("hf:CIDAS/clipseg?words=a road,sky").words
-    ('a road', 'sky')
+    Name(kind='hf', name='nvidia/segformer-b0', revision='v2', folder=None)
     >>> parse("torchvision:fcn_resnet50").name
     'fcn_resnet50'
     """
     kind, _, rest = network.partition(":")
     if kind == "torchvision":
         return Name(kind, rest)
-    rest, asked, option = rest.partition("?")
-    words, task = _option(network, option) if asked else ((), "")
     if Path(rest).is_dir() and rest:
-        return Name(kind, Path(rest).resolve().name, "", Path(rest), words, task)
+        return Name(kind, Path(rest).resolve().name, "", Path(rest))
     name, at, revision = rest.partition("@")
     if not _NAME.fullmatch(name) or (at and not re.fullmatch(r"[\w./-]+", revision)) or ".." in revision:
         raise NetworkError(
             f"{network}: there is no folder {rest}, and it is not a name on the hub. hf: takes a folder as save_pretrained "
             "writes it, or ORG/NAME, or ORG/NAME@REVISION."
         )
-    return Name(kind, name, revision, None, words, task)
-
-
-def _option(network: str, text: str) -> tuple[tuple[str, ...], str]:
-    key, _, value = text.partition("=")
-    if key == "task" and value in TASKS:
-        return (), value
-    words = [word.strip() for word in value.split(",")] if key == "words" else []
-    if not words or not all(words):
-        raise UsageError(
-            f"{network}: after the ?, give words=WORD,WORD (the classes of a network that finds what words name), or "
-            f"task={' or '.join(TASKS)} (of a network that outputs masks)."
-        )
-    return checked(words, network), ""
-
-
-def fetch(network: str, *, weights: Path | None = None, tell: Tell = silent) -> Path:
-    """Return the folder of the checkpoint, or the file of weights, that ``network`` names; it is downloaded if need be.
-
-    ``weights``: a file of weights of torchvision's network (None: those that torchvision publishes). ``tell``: gets
-    sentences on the progress. Raises ``MissingDependency``, ``NetworkError`` or ``DataError``.
-    """
-    asked = parse(network)
-    _check_libraries(asked.kind)
-    if asked.kind == "torchvision":
-        from clockseg.networks import torchvision_zoo
-
-        return weights or torchvision_zoo.published(asked.name, tell)
-    if asked.folder is not None:
-        return asked.folder
-    from clockseg.networks import hub
-
-    return hub.download(asked.name, asked.revision or "main", tell)
-
-
-def _check_libraries(kind: str) -> None:
-    """Raise ``MissingDependency`` before anything is downloaded if a library that exports the network is missing."""
-    needed = ("torch", "transformers", "huggingface_hub") if kind == "hf" else ("torch",)
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        extra = install("transformers" if kind == "hf" else "torch")
-        raise MissingDependency(f"{kind}: needs {' and '.join(missing)} to export the network, once: {extra}")
+    return Name(kind, name, revision)
 
 
 def source(
-    network: str, path: Path, *, given: Said = NOTHING_SAID, engine: str = "auto", threads: int | None = None
+    network: str, *, given: Said = NOTHING_SAID, engine: str = "auto", threads: int | None = None, tell: Tell = silent
 ) -> Source:
-    """Export the network at ``path``, which ``fetch`` gives, as a graph to be cut.
+    """Export the network that ``network`` names as a graph to be cut; what isn't here is downloaded.
 
     ``given``: what the user says of it. ``engine``, ``threads``: of the check that the graph gives what the network gives.
+    ``tell``: gets sentences on the progress. ``MissingDependency`` before anything is downloaded, ``NetworkError`` or
+    ``DataError``.
     """
     asked = parse(network)
+    missing = [name for name in KINDS[asked.kind] if find_spec(name) is None]
+    if missing:
+        extra = install("transformers" if asked.kind == "hf" else "torch")
+        raise MissingDependency(f"{asked.kind}: needs {' and '.join(missing)} to export the network, once: {extra}")
+    export: Callable[..., Source]
+    if asked.kind == "torchvision":
+        from clockseg.networks.torchvision_zoo import torchvision_source
 
-    def exported(name: str) -> Source:
-        compile = by_name(name, threads=threads)
-        if asked.kind == "torchvision":
-            from clockseg.networks.torchvision_zoo import torchvision_source
-
-            return torchvision_source(asked.name, path, given=given, engine=compile)
+        export = partial(torchvision_source, asked.name, tell=tell)
+    else:
+        from clockseg.networks.checkpoint import download
         from clockseg.networks.hf import hf_source
 
-        said, title = given.over(Said(classes=asked.words or None)), asked.name.rpartition("/")[2]
-        return hf_source(path, given=said, name=title, task=asked.task or None, engine=compile)
-
-    return first_able(engine, exported)
+        folder = asked.folder or download(asked.name, asked.revision or "main", tell)
+        export = partial(hf_source, folder, name=asked.name.rpartition("/")[2])
+    return first_able(engine, lambda name: export(given=given, engine=by_name(name, threads=threads)))
 
 
 def file_of(network: str, *, tell: Tell = silent) -> Path:
@@ -160,12 +112,21 @@ def file_of(network: str, *, tell: Tell = silent) -> Path:
     if place.is_dir() and not any(place.glob("*.onnx")):
         shutil.rmtree(place, ignore_errors=True)  # the file alone was deleted
     if not place.is_dir():
-        path = fetch(network, tell=tell)
+        from clockseg.networks.cutting import cut_network  # which imports ``load``, which imports this module
+
         tell(f"exporting and cutting {asked.name}, once; it is kept in {place}")
         with folder_beside(place, "Set CLOCKSEG_CACHE to another folder.") as part:
             try:
-                _cut(network, path, part, tell)
+                found = source(network, tell=tell)
+                for what, value, why in found.told:
+                    if what in ("task", "export"):
+                        tell(f"{what}: {value}, {why}")
+                cut_network(found, part / f"{found.name}.onnx")
                 part.rename(place)
+            except UsageError as error:
+                raise NetworkError(
+                    f"{error} Options are given to clockseg cut, whose --out NET.onnx then is the --network."
+                ) from error
             except OSError as error:
                 if not place.is_dir():  # another process may have been quicker
                     raise DataError(
@@ -175,32 +136,10 @@ def file_of(network: str, *, tell: Tell = silent) -> Path:
     return next(place.glob("*.onnx"))
 
 
-def _cut(network: str, path: Path, folder: Path, tell: Tell) -> None:
-    from clockseg.networks import cutting  # it imports ``load``, which imports this module
-
-    try:
-        found = source(network, path)
-        for what, value, why in found.told:
-            if what in ("task", "export"):
-                tell(f"{what}: {value}, {why}")
-        cutting.cut_network(found, folder / f"{found.name}.onnx")
-    except UsageError as error:
-        raise NetworkError(
-            f"{error} Options are given to clockseg cut, whose --out NET.onnx then is the --network."
-        ) from error
-
-
 def _place(asked: Name) -> Path:
     """Return the folder of a cut network in the cache; that of a local checkpoint is another one whenever its files change."""
-    text = "--".join((asked.kind, *asked.name.split("/"), *filter(None, [asked.task])))
     revision = asked.revision.replace("/", "--") or "default"
-    if asked.words or asked.folder is not None:
-        text += f"--{_digest((asked.words, asked.folder and asked.folder.resolve()))}"
     if asked.folder is not None:
-        files = (path for path in sorted(asked.folder.iterdir()) if path.is_file())
-        revision = _digest([(path.name, *file_identity(path)) for path in files])
-    return cache_directory() / NAMED / __version__ / text / revision
-
-
-def _digest(facts: object) -> str:
-    return hashlib.sha256(repr(facts).encode(errors="surrogateescape")).hexdigest()[:16]
+        revision = SourceFiles(path for path in sorted(asked.folder.iterdir()) if path.is_file()).digest
+    name = "--".join((asked.kind, *asked.name.split("/")))
+    return cache_directory() / NAMED / __version__ / name / revision

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 import warnings
@@ -33,19 +32,18 @@ _PIXELS = Input(INPUT, 1, 1, scale=1 / 255, mean=(0.45, 0.45, 0.45), std=(0.25, 
 """Preprocessing of the frames to compare on, near that of any training."""
 
 
-class Adapter(nn.Module):
-    """A module from a frame [1, 3, h, w] to the tensors to export, those that ``call(module, frame)`` gives.
+def adapted(module: nn.Module, call: Callable[[Callable[..., Any], Tensor], Any]) -> nn.Module:
+    """Let ``module`` map a frame [1, 3, h, w] to ``call(forward, frame)``, the tensors to export, and return it.
 
-    Tensors keep the paths that they have in ``module`` itself.
+    ``forward``: its own. As no other module is put around it, tensors are exported under their paths in ``module``.
     """
+    forward = module.forward
 
-    def __init__(self, module: nn.Module, call: Callable[[Any, Tensor], Any]) -> None:
-        super().__init__()
-        self.clockseg, self.call = module, call
+    def adapter(image: Tensor) -> Any:
+        return call(forward, image)
 
-    def forward(self, image: Tensor) -> Any:
-        """Run the module on a frame."""
-        return self.call(self.clockseg, image)
+    module.forward = adapter
+    return module
 
 
 def export(
@@ -76,11 +74,11 @@ def export(
             continue
         if difference <= TOLERANCE:
             takes = (
-                f" and {_shown(other)}; takes any size"
+                f" and {other[0]}x{other[1]}; takes any size"
                 if free
                 else ", and fixed to it: it fails at others, so frames are scaled to fit and padded"
             )
-            return model, Told("export", f"{difference:.1e} apart", f"from {of} at {_shown(size)}{takes}")
+            return model, Told("export", f"{difference:.1e} apart", f"from {of} at {size[0]}x{size[1]}{takes}")
     raise NetworkError(
         f"the exported graph is {difference:.1e} of its largest value away from what {of} gives; at most "
         f"{TOLERANCE:.0e} is allowed. This is a fault of the export; nothing was written."
@@ -99,10 +97,12 @@ def to_onnx(module: nn.Module, size: Size, *, free: bool, outputs: Sequence[str]
     maps = [name for name in (INPUT, *outputs) if name in MAPS]
     axes = {name: {2: f"{name}_height", 3: f"{name}_width"} for name in maps} if free else {}
     try:
-        found = traced(module, {INPUT: image}, outputs, axes=axes)
+        model = traced(module, {INPUT: image}, outputs, axes=axes)
     except Exception as error:  # whatever a module or the exporter raises
-        raise NetworkError(f"the network can't be exported at {_shown(size)}: {first_line(error)}") from error
-    return _without_prefix(found)
+        raise NetworkError(f"the network can't be exported at {width}x{height}: {first_line(error)}") from error
+    del model.graph.value_info[:]
+    onnx.checker.check_model(model)
+    return model
 
 
 def traced(
@@ -129,7 +129,7 @@ class _Plainly(TorchFunctionMode):
     """Runs some of torch's functions by plainer ones that give the same, while a module is traced.
 
     Filling where a condition holds, ``x[torch.where(condition)] = value``, does without the list of these places, as its
-    length depends on the frame. Patches that lie side by side are reshaped to and fro, and pooling to a grid, which ONNX
+    length depends on the frame. Square patches that lie side by side become channels and back, and pooling to a grid, which ONNX
     lacks, is two products with constant matrices, for one size. Position embeddings are resized with antialiasing, which it
     lacks too, and become constants; where the frame is resized so, the comparison with the module fails. Positions to sample
     are cast to float32, as the exporter may have made them float64, which ONNX Runtime does not sample at.
@@ -143,49 +143,45 @@ class _Plainly(TorchFunctionMode):
             filled, places, value = args
             return filled.masked_fill_(places[(..., *[None] * (filled.ndim - places.ndim))], torch.as_tensor(value))
         if func is nn.functional.adaptive_avg_pool2d and args[1] not in (1, (1, 1)):
-            return grid_means(args[0], cells=args[1])
+            return grid_means(*args)
         if func is nn.functional.interpolate and kwargs.get("antialias"):
-            return torch.from_numpy(func(*args, **kwargs).detach().numpy().copy())
+            return _constant(func(*args, **kwargs))
         if func is nn.functional.grid_sample:
             args = (args[0], args[1].double().float(), *args[2:])
-        plain = {"dilation": 1, "padding": 0}  # torch passes the other arguments of fold and unfold by position
-        if func is nn.functional.unfold and kwargs == plain | {"stride": args[-1]}:
-            return unfolded(args[0], _pair(args[1]))
-        if func is nn.functional.fold and kwargs == plain | {"stride": args[-1]}:
-            return folded(args[0], _pair(args[1]), _pair(args[2]))
+        if func is nn.functional.unfold and (side := _side(args[1], kwargs)):
+            return unfolded(args[0], side)
+        if func is nn.functional.fold and (side := _side(args[2], kwargs)):
+            return folded(args[0], args[1], side)
         return func(*args, **kwargs)
 
 
-def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else value
+def _side(patch: int | tuple[int, int], options: Mapping[str, Any]) -> int:
+    """Return the side of patches of ``fold`` and ``unfold`` that are square and lie side by side; 0 for others."""
+    sides = {patch} if isinstance(patch, int) else {*patch}
+    return sides.pop() if len(sides) == 1 and options == {"dilation": 1, "padding": 0, "stride": patch} else 0
 
 
-def unfolded(x: Tensor, patch: tuple[int, int]) -> Tensor:
-    """Return the patches of ``x`` [n, c, h, w], side by side, as columns [n, c * pixels of a patch, patches].
+def unfolded(x: Tensor, side: int) -> Tensor:
+    """Return the square patches of ``x`` [n, c, h, w], side by side, as columns [n, c * pixels of a patch, patches].
 
     >>> x = torch.arange(20.0).view(1, 1, 4, 5)
-    >>> torch.equal(unfolded(x, (2, 2)), nn.functional.unfold(x, (2, 2), stride=(2, 2)))
+    >>> torch.equal(unfolded(x, 2), nn.functional.unfold(x, 2, stride=2))
     True
     """
-    number, channels = x.shape[:2]
-    down, across = (side // length for side, length in zip(x.shape[2:], patch, strict=True))
-    whole = x[:, :, : down * patch[0], : across * patch[1]]
-    tiles = whole.reshape(number, channels, down, patch[0], across, patch[1]).permute(0, 1, 3, 5, 2, 4)
-    return tiles.reshape(number, channels * patch[0] * patch[1], down * across)
+    down, across = (length // side * side for length in x.shape[2:])
+    return nn.functional.pixel_unshuffle(x[:, :, :down, :across], side).flatten(2)
 
 
-def folded(columns: Tensor, size: tuple[int, int], patch: tuple[int, int]) -> Tensor:
-    """Return the picture [n, c, h, w] of ``size`` (h, w) whose patches are ``columns``; 0 where there is none.
+def folded(columns: Tensor, size: tuple[int, int], side: int) -> Tensor:
+    """Return the picture [n, c, h, w] of ``size`` (h, w) whose square patches are ``columns``; 0 where there is none.
 
     >>> columns = torch.arange(32.0).view(1, 8, 4)
-    >>> torch.equal(folded(columns, (4, 5), (2, 2)), nn.functional.fold(columns, (4, 5), (2, 2), stride=(2, 2)))
+    >>> torch.equal(folded(columns, (4, 5), 2), nn.functional.fold(columns, (4, 5), 2, stride=2))
     True
     """
-    number, channels = columns.shape[0], columns.shape[1] // (patch[0] * patch[1])
-    down, across = (side // length for side, length in zip(size, patch, strict=True))
-    tiles = columns.reshape(number, channels, *patch, down, across).permute(0, 1, 4, 2, 5, 3)
-    whole = tiles.reshape(number, channels, down * patch[0], across * patch[1])
-    return nn.functional.pad(whole, (0, size[1] - across * patch[1], 0, size[0] - down * patch[0]))
+    down, across = (length // side for length in size)
+    found = nn.functional.pixel_shuffle(columns.reshape(*columns.shape[:2], down, across), side)
+    return nn.functional.pad(found, (0, size[1] - across * side, 0, size[0] - down * side))
 
 
 @contextmanager
@@ -202,64 +198,35 @@ def _quiet() -> Iterator[None]:
         os.close(nowhere)
 
 
-def grid_means(x: Tensor, *, cells: int | Sequence[int | None]) -> Tensor:
-    """Compute the mean over each cell of a grid, as ``nn.AdaptiveAvgPool2d(cells)`` does.
+def grid_means(x: Tensor, cells: int | Sequence[int | None]) -> Tensor:
+    """Return the mean over each cell of a grid, as ``nn.AdaptiveAvgPool2d(cells)`` does, by two constant matrices.
 
-    >>> grid_means(torch.arange(6.0).view(1, 1, 2, 3), cells=(1, 2)).tolist()
+    >>> grid_means(torch.arange(6.0).view(1, 1, 2, 3), (1, 2)).tolist()
     [[[[2.0, 3.0]]]]
     """
     wanted = (cells, cells) if isinstance(cells, int) else cells
-    rows, columns = (_means(int(x.shape[axis - 2]), wanted[axis]) for axis in (0, 1))
-    return rows @ x @ columns.T
+    sides = [(int(side), cell or int(side)) for side, cell in zip(x.shape[2:], wanted, strict=True)]
+    rows, columns = (
+        _constant(nn.functional.adaptive_avg_pool1d(torch.eye(side)[None], cell)[0]) for side, cell in sides
+    )
+    return rows.T @ x @ columns
 
 
-def _means(length: int, cells: int | None) -> Tensor:
-    """Return the matrix [cells, length] whose rows average a line of values over each cell; cell ends are rounded outwards.
-
-    >>> _means(3, 2).tolist()
-    [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
-    """
-    cells = cells or length
-    found = torch.zeros(cells, length)
-    for cell in range(cells):
-        start, end = cell * length // cells, -(-(cell + 1) * length // cells)
-        found[cell, start:end] = 1 / (end - start)
-    return found
-
-
-def _without_prefix(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Name tensors and nodes by their paths in the user's own module, which adapters keep as ``clockseg``.
-
-    A name that one of the adapter's own tensors or nodes has already keeps its prefix.
-    """
-    taken = {name for node in model.graph.node for name in (node.name, *node.output)}
-
-    def bare(name: str) -> str:
-        found = re.sub(r"^(/clockseg(?=/)|clockseg\.)", "", name)
-        return name if found in taken else found
-
-    for node in model.graph.node:
-        node.name = bare(node.name)
-        node.input[:] = [bare(name) for name in node.input]
-        node.output[:] = [bare(name) for name in node.output]
-    for weight in model.graph.initializer:
-        weight.name = bare(weight.name)
-    del model.graph.value_info[:]
-    onnx.checker.check_model(model)
-    return model
+def _constant(x: Tensor) -> Tensor:
+    """Return ``x`` without the operations that made it, which then are not exported."""
+    return torch.from_numpy(x.detach().numpy().copy())
 
 
 def _apart(
     module: nn.Module, model: onnx.ModelProto, size: Size, engine: Callable[[StagedNetwork], StagedNetwork]
 ) -> float:
     """Return the largest difference of any output, as a share of its largest value."""
-    running = [engine(whole(model, _PIXELS, output.name)) for output in model.graph.output]
-    pairs = [
-        (net(image), wanted)
+    running = engine(whole(model, _PIXELS))
+    return max(
+        apart(given, wanted)
         for image in (noise(size), picture(size))
-        for net, wanted in zip(running, _by_torch(module, image), strict=True)
-    ]
-    return max(apart(given, wanted).difference for given, wanted in pairs)
+        for given, wanted in zip(running(image).values(), _by_torch(module, image), strict=True)
+    )
 
 
 def _by_torch(module: nn.Module, image: Array) -> list[Array]:
@@ -270,7 +237,3 @@ def _by_torch(module: nn.Module, image: Array) -> list[Array]:
     except Exception as error:  # modules raise what they like at a size that they can't take
         raise NetworkError(f"the network fails at {image.shape[1]}x{image.shape[0]}: {first_line(error)}") from error
     return [one.numpy() for one in (made if isinstance(made, tuple) else (made,))]
-
-
-def _shown(size: Size) -> str:
-    return f"{size[0]}x{size[1]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -64,8 +65,7 @@ class Labels(_Map):
 
     def draw(self, image: Array, *, opacity: float = 0.5) -> Image:
         """Return ``image``, uint8 [h, w, 3] in the session's order of colours, tinted by class."""
-        colours = [colour[::-1] if self.bgr else colour for colour in self.palette]
-        return overlay(image, np.asarray(self), colours, opacity=opacity)
+        return _drawn(image, self.bgr, lambda rgb: overlay(rgb, np.asarray(self), self.palette, opacity=opacity))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ids as a grey PNG; ``UsageError`` for another ending."""
@@ -78,9 +78,7 @@ class Depth(_Map):
 
     def draw(self, image: Array) -> Image:
         """Return ``image``, uint8 [h, w, 3] in the session's order of colours, tinted by the first channel's numbers."""
-        order = slice(None, None, -1) if self.bgr else slice(None)
-        drawn = Heat()(np.ascontiguousarray(image[..., order]), np.asarray(self))
-        return np.ascontiguousarray(drawn[..., order])
+        return _drawn(image, self.bgr, lambda rgb: Heat()(rgb, np.asarray(self)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the numbers as NumPy's .npy file; ``UsageError`` for another ending."""
@@ -97,13 +95,18 @@ class NamedInstances(Instances):
 
     def draw(self, image: Array) -> Image:
         """Return ``image``, uint8 [h, w, 3] in the session's order of colours, with masks, outlines, names and identities."""
-        order = slice(None, None, -1) if self.bgr else slice(None)
-        return np.ascontiguousarray(drawn(np.ascontiguousarray(image[..., order]), self, self.names)[..., order])
+        return _drawn(image, self.bgr, lambda rgb: drawn(rgb, self, self.names))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write them as JSON in COCO's run lengths, as a line of ``instances.jsonl``; ``UsageError`` for another ending."""
         _check_ending(path, ".json")
         Path(path).write_text(instance_line(0, self, self.names) + "\n")
+
+
+def _drawn(image: Array, bgr: bool, draw: Callable[[Array], Image]) -> Image:
+    """Draw on ``image``, BGR or RGB, by a function of RGB."""
+    order = slice(None, None, -1) if bgr else slice(None)
+    return np.ascontiguousarray(draw(np.ascontiguousarray(image[..., order]))[..., order])
 
 
 def _check_ending(path: str | os.PathLike[str], ending: str) -> None:

@@ -1,36 +1,41 @@
-"""Settings of a network to be cut: its input, its output, its cuts, and the stages with scores."""
+"""Settings of a network to be cut, or to run uncut: its input, its output and classes, its cuts, and the stages with scores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import onnx
 from onnx import helper
 
-from clockseg.engines import openvino_file
+from clockseg.engines.openvino_file import class_count, graph_of
 from clockseg.engines.profile import graph_seconds
 from clockseg.errors import NetworkError, UsageError
-from clockseg.graph import onnx_reader
+from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.choice import Choice, choose
 from clockseg.graph.cost import node_work
-from clockseg.graph.extraction import SCORES
 from clockseg.graph.neutral import CROP, ENLARGE, Graph
 from clockseg.graph.nodes import copied
 from clockseg.graph.onnx_split import applied
-from clockseg.graph.rule import Division, divide, nearest_tensors
+from clockseg.graph.rule import Division, divide
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits
 from clockseg.graph.static import Static, declared_shape, fix
 from clockseg.instances.network import STAGE
-from clockseg.instances.recognising import KINDS, Recognised, recognise
+from clockseg.instances.recognising import IMAGENET, KINDS, Recognised, recognise
 from clockseg.networks.checking import in_half_precision
-from clockseg.networks.cut_input import FrameInput, describe, fitted, frame_input
-from clockseg.networks.cut_output import Outcome, outcome, output_named, stretched
+from clockseg.networks.cut_input import describe, fitted, frame_input
+from clockseg.networks.cut_names import Cuts, parse_cuts
+from clockseg.networks.cut_output import Outcome, outcome
 from clockseg.networks.framing import Framing
 from clockseg.networks.source import RECOMMENDED, Said, Source, Told, numbered
+from clockseg.types import Size
 
+_EXAMPLE = (512, 512)
+"""The working size that is shown as an example where only the user knows it."""
 _FRAME = ("size", "mean", "std", "scale", "colour", "pad_multiple")
 """The settings of the frame, in the order of ``Said``."""
 NO_SKIP = (
@@ -43,19 +48,18 @@ NO_SKIP = (
 class Cutting:
     """Options of the cut. ``at``: "auto", which chooses ``stages`` stages, or names for ``parse_cuts``.
 
-    ``measured``: choose by the seconds that nodes take here, else by their multiply-adds. ``scores``: each stage's own
-    score map as ``NAME,-,NAME`` (None: those that are found). ``schedule``: the one to recommend (None: one that fits).
+    ``measured``: choose by the seconds that nodes take here, else by their multiply-adds. ``schedule``: the one to recommend
+    (None: ``RECOMMENDED``).
     """
 
     at: str = "auto"
     stages: int = 3
     measured: bool = True
-    scores: str | None = None
     schedule: str | None = None
 
 
 class Settled(NamedTuple):
-    """A graph that frames fit, its sidecar, which has no schedule yet, and what was found on the way.
+    """A graph that frames fit, its sidecar, and what was found on the way.
 
     ``half``: True if it computes in 16 bits anywhere.
     """
@@ -68,42 +72,38 @@ class Settled(NamedTuple):
     half: bool = False
 
 
-def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
-    """Settle everything that can be known without running the network; ``given``: what the user says of it."""
-    head = recognised(source.model, given)
+def settle(source: Source, given: Said, cutting: Cutting | None, name: str) -> Settled:
+    """Settle everything that can be known without running the network; ``given``: what the user says of it.
+
+    ``cutting``: None for a network that runs uncut, as one stage; shapes that are not known then are those that the file
+    declares.
+    """
+    head = None if given.classes == () else recognise(source.model)
     if head is not None:
-        if cutting.at != "auto":
+        if cutting is not None and cutting.at != "auto":
             raise UsageError("--at: an instance network runs as one stage; leave it out.")
-        return settle_instances(head, source, given, name)
+        return _instances(head, source, given, name)
     said = given.over(source.said)
     frame = fitted(frame_input(source.model), said.size, multiple=said.pad_multiple)
-    theirs = {
-        name: source.by for name in _FRAME if getattr(given, name) is None and getattr(source.said, name) is not None
-    }
+    theirs = {one: source.by for one in _FRAME if getattr(given, one) is None and getattr(source.said, one) is not None}
     reads, read_told = describe(frame, said, theirs)
     try:
         static = _at(frame.model, reads)
     except NetworkError as error:
-        if frame.size is not None:
+        if cutting is None:
+            static = _declared(frame.model, reads)
+        elif frame.size is not None:
             raise
-        raise NetworkError(f"{error} If constants in the file fit one size only, give that as --size.") from error
-    made, output_told = _outcome(frame, static, said)
+        else:
+            raise NetworkError(f"{error} If constants in the file fit one size only, give that as --size.") from error
+    made = outcome(frame.model, static, reads.name, said)
     names, classes_told = _classes(said, made)
-    static = static if made.model is frame.model else _at(made.model, reads)
-    graph = onnx_reader.neutral(static, frame.name)
-    cuts, choice = _cuts(graph, static, made, reads, cutting)
-    bare = Sidecar(
-        name, reads, made.tensor, cuts, classes=names, palette=said.palette or (), ignore=_ignore(said, names)
-    )
-    static, graph, division = _divided(static, graph, bare)
-    scores = (
-        scores_of_stages(static, graph, division, len(names))
-        if cutting.scores is None
-        else stage_scores(cutting.scores, graph, len(cuts))
-    )
-    told = (*source.told, *frame.told, *read_told, *output_told, *made.told, *classes_told)
-    found = replace(bare, scores=scores if any(scores) else ())
-    return Settled(made.model, found, told, choice, _notes(division, choice), in_half_precision(static))
+    told = (*source.told, *frame.told, *read_told, *made.told, *classes_told)
+    ignore = MOST_CLASSES if said.ignore is None and names else said.ignore
+    bare = Sidecar(name, reads, made.tensor, (), classes=names, palette=said.palette or (), ignore=ignore)
+    if cutting is None:
+        return Settled(_giving(made, static, fixed=frame.size is not None), _of_one_stage(bare, (made.tensor,)), told)
+    return _cut(made.model, static if made.model is frame.model else _at(made.model, reads), bare, cutting, told)
 
 
 def _at(model: onnx.ModelProto, reads: Input) -> Static:
@@ -112,174 +112,73 @@ def _at(model: onnx.ModelProto, reads: Input) -> Static:
     return fix(model, {reads.name: (1, 3, height, width)})
 
 
-def settle_whole(source: Source, given: Said, name: str) -> Settled:
-    """Settle everything of a network that runs uncut; the classes of scores are numbers where nobody names them.
-
-    Shapes that are not known at the working size are those that the file declares.
-    """
-    head = recognised(source.model, given)
-    if head is not None:
-        return settle_instances(head, source, given, name)
-    frame = frame_input(source.model)
-    frame = frame if given.pad_multiple is not None else fitted(frame, given.size)
-    reads, _ = describe(frame, given, {})
-    try:
-        static = _at(frame.model, reads)
-    except NetworkError:  # operators of others, shapes that depend on what the frame shows
-        ends = {value.name: value for value in (*frame.model.graph.input, *frame.model.graph.output)}
-        static = Static(
-            types={name: (one.type.tensor_type.elem_type, declared_shape(one)) for name, one in ends.items()}
-        )
-        kind, _ = static.types[frame.name]
-        static.types[frame.name] = kind, (1, 3, reads.height, reads.width)
-    made, _ = _outcome(frame, static, given, whole=True)
-    kinds = {value.name: value.type.tensor_type.elem_type for value in made.model.graph.output}
-    count = openvino_file.class_count(frame.model, made.tensor)
-    if given.classes is None and count:
-        given = replace(given, classes=numbered(count))
-    is_numbers = made.channels == 1 or (made.channels is None and kinds[made.tensor] in SCORES)
-    names = () if given.classes is None and is_numbers else _classes(given, made)[0]
-    bare = replace(_of_one_stage(name, reads, (made.tensor,), given, names), ignore=_ignore(given, names))
-    model = made.model
-    if made.tensor in static.types:
-        kind, shape = static.types[made.tensor]
-        sides = shape if frame.size else (*shape[:-2], *(None for _ in shape[-2:]))
-        model = copied(model)
-        del model.graph.output[:]
-        model.graph.output.append(helper.make_tensor_value_info(made.tensor, kind, [side or None for side in sides]))
-    return Settled(model, bare)
+def _declared(model: onnx.ModelProto, reads: Input) -> Static:
+    """Return the types and shapes of the ends alone: operators inside are unknown, or shapes depend on what frames show."""
+    ends = {value.name: value for value in (*model.graph.input, *model.graph.output)}
+    types = {name: (value.type.tensor_type.elem_type, declared_shape(value)) for name, value in ends.items()}
+    return Static(types=types | {reads.name: (types[reads.name][0], (1, 3, reads.height, reads.width))})
 
 
-def _outcome(frame: FrameInput, static: Static, said: Said, *, whole: bool = False) -> tuple[Outcome, tuple[Told, ...]]:
-    """Return the output; if the network runs ``whole``, maps of one number per pixel are taken without being named such."""
-    output, told = output_named(frame.model, static, said.output)
-    graph = onnx_reader.neutral(static, frame.name)
-    output = output if any(value.name == output for value in frame.model.graph.output) else tensor_named(output, graph)
-    _, _, height, width = static.shape(frame.name)
-    classes = None if said.classes is None else len(said.classes)
-    kind, shape = static.types[output]
-    is_map = len(shape) == 3 and kind in SCORES and stretched(shape[1:], (width, height)) <= 0.25
-    if whole and classes is None and is_map:
-        classes = 0
-    return outcome(frame.model, static, output, classes, frame=(width, height)), told
+def _giving(made: Outcome, static: Static, *, fixed: bool) -> onnx.ModelProto:
+    """Return the network with its outcome as the only output, whose height and width are known if they are ``fixed``."""
+    if made.tensor not in static.types:
+        return made.model
+    kind, shape = static.types[made.tensor]
+    sides = shape if fixed else (*shape[:-2], *(None for _ in shape[-2:]))
+    model = copied(made.model)
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info(made.tensor, kind, [side or None for side in sides]))
+    return model
 
 
-def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ...]]:
-    if said.classes is not None:
-        return said.classes, ()
-    if made.channels is None:
-        raise UsageError(
-            f"the output {made.tensor!r} is a map of class ids: give --classes FILE with the classes' names."
-        )
-    if made.channels > MOST_CLASSES:
-        raise NetworkError(
-            f"{made.tensor!r} has {made.channels} channels, and label maps hold {MOST_CLASSES} classes at most: give another "
-            f"--output, or --classes none if it does not score classes. {KINDS}"
-        )
-    if made.channels < 2:
-        raise UsageError(
-            f"{made.tensor!r} has one channel: give --classes FILE with two names, what is below 0 and what is above, or "
-            "--classes none if it does not score classes (depth, edges, a matte)."
-        )
-    names = numbered(made.channels)
-    return names, (Told("classes", str(len(names)), "without names; give them by --classes FILE"),)
+def _cut(model: onnx.ModelProto, static: Static, said: Sidecar, cutting: Cutting, told: tuple[Told, ...]) -> Settled:
+    """Settle the cuts of a network, and the stages that have scores of their own."""
+    graph = onnx_reader.neutral(static, said.input.name)
+    cuts, choice = _cuts(graph, static, said, cutting)
+    # As it will be loaded: with its concatenations split.
+    plan = splits(graph, cuts, output=said.output, shapes=static.shapes)
+    static, graph = applied(static, plan), rewritten(graph, plan)
+    division = divide(graph, cuts, output=said.output)
+    scores = scores_of_stages(static, graph, division, len(said.classes))
+    note = NO_SKIP if len(division.stages) > 1 and not division.groups else ""
+    if choice is not None:
+        note = choice.note and f"{choice.note.removesuffix('.')}."
+    found = replace(said, cuts=cuts, scores=scores if any(scores) else ())
+    return Settled(model, found, told, choice, (note,) if note else (), in_half_precision(static))
 
 
-def _ignore(said: Said, names: tuple[str, ...]) -> int | None:
-    return said.ignore if said.ignore is not None or not names else MOST_CLASSES
-
-
-def _cuts(graph: Graph, static: Static, made: Outcome, reads: Input, cutting: Cutting) -> tuple[Cuts, Choice | None]:
+def _cuts(graph: Graph, static: Static, said: Sidecar, cutting: Cutting) -> tuple[Cuts, Choice | None]:
     if cutting.at != "auto":
         return parse_cuts(cutting.at, graph), None
     choice = choose(
         graph,
         static.shapes,
         node_work(static),
-        output=made.tensor,
-        seconds=graph_seconds(static, reads.name, made.tensor) if cutting.measured else None,
+        output=said.output,
+        seconds=graph_seconds(static, said.input.name, said.output) if cutting.measured else None,
         stages=cutting.stages,
     )
     return choice.cuts, choice
 
 
-def _divided(static: Static, graph: Graph, said: Sidecar) -> tuple[Static, Graph, Division]:
-    """Divide the network as it will be loaded: with its concatenations split."""
-    plan = splits(graph, said.cuts, output=said.output, shapes=static.shapes)
-    graph = rewritten(graph, plan)
-    return applied(static, plan), graph, divide(graph, said.cuts, output=said.output)
-
-
-def _notes(division: Division, choice: Choice | None) -> tuple[str, ...]:
-    found = choice.note.split(". ") if choice is not None and choice.note else []
-    if len(division.stages) > 1 and not division.groups:
-        found = [NO_SKIP, *(sentence for sentence in found if "no skip" not in sentence)]
-    return tuple(f"{sentence.removesuffix('.')}." for sentence in found)
-
-
-Cuts = tuple[tuple[str, ...], ...]
-
-
-def parse_cuts(text: str, graph: Graph) -> Cuts:
-    """Parse ``NAME,NAME+NAME`` into one set of tensors per cut; each NAME as ``tensor_named`` takes it.
-
-    >>> from clockseg.graph.neutral import Node
-    >>> graph = Graph((Node("a", ("x",), ("y",)), Node("b", ("y",), ("z", "w"))), ("x",))
-    >>> parse_cuts("y,z+w", graph)
-    (('y',), ('z', 'w'))
-    """
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise NetworkError(f"cuts {text!r}: a name is missing; give NAME,NAME, or NAME+NAME where several cross.")
-    return tuple(tuple(tensor_named(name, graph) for name in _several(part, graph)) for part in parts)
-
-
-def _several(part: str, graph: Graph) -> list[str]:
-    return [part] if part in graph.dynamic else [name.strip() for name in part.split("+")]
-
-
-def tensor_named(name: str, graph: Graph) -> str:
-    """Return the tensor called ``name``, else the first that the node of this name makes, else the last that is made in a module.
-
-    A module's path is what exporters put before its tensors: ``encoder.layer3`` names the last of ``/encoder/layer3/..``.
-    ``NetworkError`` tells the nearest names.
-
-    >>> from clockseg.graph.neutral import Node
-    >>> graph = Graph((Node("conv", ("x",), ("/net/low/Conv_output_0",)),
-    ...                Node("relu", ("/net/low/Conv_output_0",), ("/net/low/Relu_output_0",))), ("x",))
-    >>> tensor_named("conv", graph), tensor_named("net.low", graph)
-    ('/net/low/Conv_output_0', '/net/low/Relu_output_0')
-    """
-    if name in graph.dynamic or not name:
-        return name
-    made = [node.outputs[0] for node in graph.nodes if node.name == name]
-    inside = [
-        tensor for tensor in graph.position if tensor in graph.dynamic and _path(tensor).startswith(_path(name) + ".")
-    ]
-    found = made or inside[-1:]
-    if not found:
-        known = [*graph.dynamic, *(node.name for node in graph.nodes)]
-        raise NetworkError(f"{name!r} is not a tensor, node or module of this network. {nearest_tensors(name, known)}")
-    return found[0]
-
-
-def _path(name: str) -> str:
-    return name.strip("/").replace("/", ".").replace("::", ".")
-
-
-def stage_scores(text: str, graph: Graph, stages: int) -> tuple[str | None, ...]:
-    """Parse ``NAME,-,NAME``: each stage's own score map, or ``-`` for none; those left out at the end have none.
-
-    >>> stage_scores("-", Graph((), ("x",)), 3)
-    (None, None, None)
-    """
-    parts: Sequence[str] = [part.strip() for part in text.split(",")]
-    if len(parts) > stages or not all(parts):
-        raise NetworkError(
-            f"scores {text!r}: give one name per stage, {stages} at most, or - for a stage without scores."
+def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ...]]:
+    """Return the names of the classes; none of a map of numbers, which a single channel is taken for."""
+    if said.classes is not None:
+        return said.classes, ()
+    if made.channels in (0, 1):
+        why = "one number per pixel; give --classes FILE with two names, what is below 0 and what is above, if it scores a class"
+        return (), (Told("classes", "none", why),)
+    count = class_count(made.model, made.tensor) if made.channels is None else made.channels
+    if not count:
+        raise UsageError(
+            f"the output {made.tensor!r} is a map of class ids: give --classes FILE with the classes' names."
         )
-    found = [None if part == "-" else tensor_named(part, graph) for part in parts]
-    return (*found, *[None] * (stages - len(found)))
+    if count > MOST_CLASSES:
+        raise NetworkError(
+            f"{made.tensor!r} has {count} channels, and label maps hold {MOST_CLASSES} classes at most: give another "
+            f"--output, or --classes none if it does not score classes. {KINDS}"
+        )
+    return numbered(count), (Told("classes", str(count), "without names; give them by --classes FILE"),)
 
 
 def scores_of_stages(static: Static, graph: Graph, division: Division, classes: int) -> tuple[str | None, ...]:
@@ -312,53 +211,81 @@ def _summed(static: Static, graph: Graph, tensor: str) -> set[str]:
     return met
 
 
-def recognised(model: onnx.ModelProto, given: Said) -> Recognised | None:
-    """Return the head of an instance network; None if it is none, or the user says that it gives numbers."""
-    return None if given.classes == () else recognise(model)
-
-
-def _implied(found: Recognised, frame: FrameInput) -> Said:
-    """Return what an instance network tells of its frames."""
-    pixels = None if frame.bytes else found.pixels
-    plain = Said() if pixels is None else Said(mean=pixels[0], std=pixels[1], scale=1 / 255)
-    return plain if frame.size else replace(plain, size=found.size, pad_multiple=found.stride)
-
-
-def settle_instances(found: Recognised, source: Source, given: Said, name: str) -> Settled:
+def _instances(found: Recognised, source: Source, given: Said, name: str) -> Settled:
     """Settle everything of an instance network, whose head was ``found``."""
-    frame = frame_input(source.model)
-    said = given.over(source.said).over(_implied(found, frame))
-    reads, told = describe(frame, said, {})
+    frame, said, by = frame_input(source.model), given.over(source.said), {}
+    if found.pixels is not None and not frame.bytes:
+        mean, std = found.pixels
+        by = {"mean": "as this kind of export"} if said.mean is None else {}
+        said = said.over(Said(mean=mean, std=std, scale=1 / 255))
+    if frame.size is None:
+        said = said.over(Said(size=found.size, pad_multiple=found.stride))
+    reads, read_told = describe(frame, said, by)
     reads = replace(reads, pad_value=found.pad_value or reads.pad_value)
-    names, names_told = _instance_classes(found, said)
-    head = found.head
-    unsaid = not frame.bytes and found.pixels == (said.mean, said.std)
-    about = (
-        *([Told("mean", ", ".join(f"{one:g}" for one in reads.mean), "as this kind of export")] if unsaid else []),
-        Told("output", ", ".join(head.outputs), found.why),
-        Told(
-            "instances",
-            head.layout,
-            f"with a score of at least {head.score:g}; boxes overlap by at most {head.overlap:g}",
-        ),
-    )
-    sidecar = replace(_of_one_stage(name, reads, head.outputs, said, names), instances=head.facts())
-    return Settled(frame.model, sidecar, (*source.told, *frame.told, *told, *about, *names_told))
+    names, head = said.classes or found.class_names, found.head
+    if said.classes and found.classes not in (None, len(names)):
+        raise UsageError(f"{len(names)} classes are named, and the network scores {found.classes}; give as many names.")
+    limits = f"with a score of at least {head.score:g}; boxes overlap by at most {head.overlap:g}"
+    told = [*source.told, *frame.told, *read_told, Told("output", ", ".join(head.outputs), found.why)]
+    told.append(Told("instances", head.layout, limits))
+    if not said.classes:
+        named = names == found.names
+        why = "named in the file's metadata" if named else "without names; give them by --classes FILE"
+        told.append(Told("classes", str(len(names)), why))
+    bare = Sidecar(name, reads, head.outputs[0], (), classes=names, palette=said.palette or (), instances=head.facts())
+    return Settled(frame.model, _of_one_stage(bare, head.outputs), tuple(told))
 
 
-def _of_one_stage(name: str, reads: Input, outputs: tuple[str, ...], said: Said, names: tuple[str, ...]) -> Sidecar:
-    cuts, palette = (outputs,), said.palette or ()
-    return Sidecar(name, reads, outputs[0], cuts, (STAGE,), classes=names, palette=palette, schedule=RECOMMENDED)
+def _of_one_stage(said: Sidecar, outputs: tuple[str, ...]) -> Sidecar:
+    return replace(said, cuts=(outputs,), stages=(STAGE,), schedule=RECOMMENDED)
 
 
-def _instance_classes(found: Recognised, said: Said) -> tuple[tuple[str, ...], tuple[Told, ...]]:
-    count = found.classes
-    if said.classes:
-        if count is not None and len(said.classes) != count:
-            raise UsageError(
-                f"{len(said.classes)} classes are named, and the network scores {count}; give as many names."
-            )
-        return said.classes, ()
-    named = found.class_names == found.names
-    why = "named in the file's metadata" if named else "without names; give them by --classes FILE"
-    return found.class_names, (Told("classes", str(len(found.class_names)), why),)
+def read_uncut(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]:
+    """Read a file that runs uncut as a graph that frames fit, with its sidecar.
+
+    It is one of OpenVINO or TensorFlow Lite, or an ONNX file that was not cut. NAME.json beside the file may say what the
+    file doesn't; it is a sidecar (``clockseg.graph.sidecar``) without "cuts", none of whose fields is required.
+    ``size``: the working size (WIDTH, HEIGHT) that the user gave, for a file of free sizes. ``NetworkError`` says what is
+    wrong with NAME.json or with the file, ``UsageError`` which fields are missing.
+    """
+    beside = path.with_suffix(".json")
+    data = sidecar.beside(path)
+    if data is None:
+        sidecar.read(beside)  # which raises the error
+    data = data or {}
+    said, given = _said(data, beside), data.get("input", {})
+    model = onnx_reader.read(path) if path.suffix == ".onnx" else graph_of(path, size or said.size or _EXAMPLE)
+    frame = frame_input(model)
+    if size is not None:
+        said = replace(said, size=None if frame.size else size)
+    try:
+        found = settle(Source(model, path.stem), said, None, path.stem)
+    except (NetworkError, UsageError) as error:
+        known = frame.bytes or said.mean is not None
+        unknown: dict[str, Any] = {} if known else {"scale": 1 / 255, "mean": IMAGENET[0], "std": IMAGENET[1]}
+        if frame.size is None and said.size is None:
+            unknown |= {"width": _EXAMPLE[0], "height": _EXAMPLE[1]}
+        example = {"format": sidecar.FORMAT} | data | {"input": unknown | given}
+        raise type(error)(
+            f"{path.name} runs uncut: {error} Write what these options of clockseg cut would say into {beside} (such as "
+            f'"output": "NAME", "classes": ["NAME", "NAME"]), with your own values: {json.dumps(example)}'
+        ) from error
+    told = json.loads(sidecar.dump(found.sidecar))
+    full = told | data | {"input": told["input"] | given, "output": found.sidecar.output}
+    if found.sidecar.instances is not None:
+        full["instances"] = told["instances"] | data.get("instances", {})
+    return found.model, sidecar.parse(json.dumps(full), source=str(beside))
+
+
+def _said(data: Mapping[str, Any], beside: Path) -> Said:
+    """Return what NAME.json says, as the options of ``clockseg cut`` would; none of its fields is required."""
+    full = {"format": sidecar.FORMAT, "output": "", "cuts": [[""]], **data}
+    given = full.get("input", {})
+    full["input"] = {"name": "", "width": 1, "height": 1} | given if isinstance(given, dict) else given
+    told = sidecar.parse(json.dumps(full), source=str(beside))
+    values = vars(told) | vars(told.input) | {"size": (told.input.width, told.input.height)}
+    there = {*data, *data.get("input", {})}
+    there |= {"size"} if {"width", "height"} <= there else set()
+    # Pixels are normalised if any of it is said.
+    there |= {"mean", "std"} if there & {"mean", "std", "scale"} else set()
+    return Said(**{field.name: values[field.name] for field in fields(Said) if field.name in there})

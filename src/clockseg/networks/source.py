@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clockseg.errors import DataError, UsageError
+from clockseg.errors import DataError
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.instances.recognising import Triple
 from clockseg.types import Size
@@ -67,16 +67,12 @@ def checked(names: Sequence[Any], source: str) -> tuple[str, ...]:
 
 def _by_id(labels: dict[str, Any], source: str) -> list[Any]:
     """Sort names by their ids, which must be 0, 1, .. without a gap."""
-    try:
-        found = {int(key): value for key, value in labels.items()}
-    except ValueError:
-        raise DataError(f"{source}: {next(iter(labels))!r} is not the id of a class. {FORMS}") from None
-    missing = next((number for number in range(len(found)) if number not in found), None)
-    if missing is not None:
-        raise DataError(
-            f"{source}: {len(found)} classes, and none has the id {missing}; ids are 0 to {len(found) - 1}, one each."
-        )
-    return [found[number] for number in range(len(found))]
+    found = {key: labels[key] for key in map(str, range(len(labels))) if key in labels}
+    wrong = next((key for key in labels if key not in found), None)
+    if wrong is not None:
+        last = len(labels) - 1
+        raise DataError(f"{source}: {wrong!r} is not the id of a class; ids are 0 to {last}, one each. {FORMS}")
+    return [*found.values()]
 
 
 @dataclass(frozen=True)
@@ -160,16 +156,3 @@ class Source:
     said: Said = Said()
     by: str = ""
     told: Sequence[Told] = ()
-
-
-def onnx_source(path: Path) -> Source:
-    """Read the network in an ONNX file, which specifies nothing but its shapes; ``UsageError`` for a file that only runs uncut."""
-    from clockseg.engines.openvino_file import SUFFIXES
-    from clockseg.graph import onnx_reader
-
-    if path.suffix in SUFFIXES:
-        raise UsageError(
-            f"{path} can't be cut; give the ONNX file that it was made from. It runs uncut: clockseg segment VIDEO --network {path} "
-            "--out DIR"
-        )
-    return Source(onnx_reader.read(path), path.stem)

@@ -23,9 +23,9 @@ from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
 from clockseg.graph.torch_export import pick
+from clockseg.networks.cut_names import parse_cuts
 from clockseg.networks.cutting import cut
-from clockseg.networks.onnx_export import INPUT, OUTPUT, Adapter, to_onnx
-from clockseg.networks.settling import parse_cuts
+from clockseg.networks.onnx_export import INPUT, OUTPUT, adapted, to_onnx
 from clockseg.types import FRAME_SIZE, IMAGE, Array, Image
 
 Cuts: TypeAlias = Sequence[str | Sequence[str]] | Literal["auto"]
@@ -75,7 +75,7 @@ class Staging:
         if channels != 3:
             raise UsageError(f"frames of {channels} channels in {self.engine}; give engine='torch'.")
         plain = copy.deepcopy(module).float().cpu()
-        alone = Adapter(plain, lambda found, image: pick(found(image), self.output)).eval()
+        alone = adapted(plain, lambda call, image: pick(call(image), self.output)).eval()
         size = width, height
         model = to_onnx(alone, size, free=False)
         static = fix(model, {INPUT: (1, 3, height, width)})
