@@ -322,7 +322,7 @@ class Shift(Identity):
 
     estimates_motion = True
 
-    def see(self, prepared, image, vectors):
+    def see(self, prepare, image, vectors):
         return image
 
     def observe(self, before, image):

@@ -66,7 +66,7 @@ def test_what_moves_is_explained_and_what_appears_is_not() -> None:
 def test_the_signal_is_the_unexplained_share_since_the_last_firing() -> None:
     images = [textured(3 * t) for t in range(6)]
     records = [record for _, record in run(NET, images, carried(motion_residual(9.0), WARP))]
-    flow, sights = Flow(), [WARP.see(None, image, None) for image in images]
+    flow, sights = Flow(), [WARP.see(lambda: None, image, None) for image in images]
     motion: Motion | None = None
     for before, now, record in zip(sights, sights[1:], records[1:], strict=False):
         motion = WARP.compose(motion, flow.observe(before, now))

@@ -42,7 +42,7 @@ class Drift:
     of = "held"
     reads_vectors = False
 
-    def see(self, prepared: Any, image: Any, vectors: Any) -> Any:
+    def see(self, prepare: Any, image: Any, vectors: Any) -> Any:
         return image
 
     def unexplained(self, value: Any, motion: Any) -> Any:

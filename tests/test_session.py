@@ -443,7 +443,7 @@ class Marked(Identity):
 
     estimates_motion = True
 
-    def see(self, prepared, image, vectors):
+    def see(self, prepare, image, vectors):
         return image
 
     def observe(self, before, image):

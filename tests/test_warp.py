@@ -148,7 +148,7 @@ def test_what_came_from_outside_is_not_explained() -> None:
 
 def test_flow_finds_a_pan_and_leaves_little() -> None:
     carry = Warp(Flow())
-    first, then = (carry.see(None, cv2.resize(image, (320, 192)), None) for image in panned(4, 2))
+    first, then = (carry.see(lambda: None, cv2.resize(image, (320, 192)), None) for image in panned(4, 2))
     motion = carry.observe(first, then)
     inner = motion.flow[4:-4, 4:-4]
     assert np.abs(np.median(inner, axis=(0, 1)) - [2, 0]).max() < 0.15  # a quarter of the size
@@ -159,7 +159,7 @@ def test_flow_finds_a_pan_and_leaves_little() -> None:
 def test_flow_copes_with_any_size(width: int, height: int) -> None:
     carry = Warp(Flow(0.1))
     image = np.zeros((height, width, 3), np.uint8)
-    motion = carry.observe(carry.see(None, image, None), carry.see(None, image, None))
+    motion = carry.observe(carry.see(lambda: None, image, None), carry.see(lambda: None, image, None))
     assert carry.move(np.ones((height, width), np.uint8), motion).tolist() == np.ones((height, width)).tolist()
 
 
@@ -284,7 +284,7 @@ def test_the_picture_in_its_padding_is_told(street: StagedNetwork) -> None:
     prepared = street.prepare(texture(160, 80))
     assert prepared[IMAGE].shape == (1, 64, 96, 3)
     assert prepared[PICTURE_SIZE].tolist() == [96, 48]
-    sight = Warp(Flow(1)).see(prepared, texture(160, 80), None)
+    sight = Warp(Flow(1)).see(lambda: prepared, texture(160, 80), None)
     assert sight.grey.shape == (24, 48)
     assert sight.share == (1.0, 0.75)
 

@@ -65,7 +65,7 @@ class Teacher:
 
     def see(self, image: Image) -> Sight:
         """Return the part of a frame that motion is estimated from."""
-        return self.warp.see(self.net.prepare(image), image, None)
+        return self.warp.see(lambda: self.net.prepare(image), image, None)
 
     def moved(self, fused: Tensors, motion: Motion) -> tuple[Array, Array]:
         """Return the scores propagated along ``motion``, [classes, h, w], and the motion residual, [1, h, w]."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
 
@@ -67,9 +67,9 @@ class Warp(Written):
         if self.of not in get_args(Of):
             raise UsageError(f"warp(of={self.of!r}); give one of {', '.join(get_args(Of))}.")
 
-    def see(self, prepared: Any, image: Any, vectors: Any) -> Sight:
+    def see(self, prepare: Callable[[], Any], image: Any, vectors: Any) -> Sight:
         """Return the frame's data for motion estimation, at the network's working size if it has one."""
-        size, share = working_size(prepared, image)
+        size, share = working_size(prepare(), image)
         return self.motion.see(image, share, vectors, size=size)
 
     def observe(self, before: Sight, now: Sight) -> Motion:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 
@@ -36,10 +37,11 @@ class Carry(Protocol):
         """The value that is moved when nothing fires; when some stages fire, the held values of the others are moved."""
         return "held"
 
-    def see(self, prepared: Any, image: Any, vectors: Any) -> Any:
-        """Return the data of a frame for motion estimation, from the ``prepared`` frame and the original ``image``.
+    def see(self, prepare: Callable[[], Any], image: Any, vectors: Any) -> Any:
+        """Return the data of a frame for motion estimation.
 
-        ``vectors``: the codec's motion vectors (``clockseg.video.Frame``), None if there are none.
+        ``prepare`` returns the frame as the network reads it, ``image`` is the original. ``vectors``: the codec's motion vectors
+        (``clockseg.video.Frame``), None if there are none.
         """
         return None
 

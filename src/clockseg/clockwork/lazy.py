@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -35,7 +36,7 @@ class Executor:
     up, or ``ask``. ``spent``: the seconds of the current frame so far, by kind.
     """
 
-    spent: dict[Kind, float] = field(default_factory=dict, init=False, repr=False)
+    spent: dict[Kind, float] = field(default_factory=lambda: defaultdict(float), init=False, repr=False)
 
     def read(self, *wanted: Any) -> Any:
         """Run the pending calls that these values depend on as one batch, and return the value of the last one.
@@ -59,7 +60,7 @@ class Executor:
             for call in calls:
                 # Arguments are released: what nobody else keeps is freed.
                 call.args, call.pending = (), False
-                self.spent[call.kind] = self.spent.get(call.kind, 0.0) + call.seconds
+                self.spent[call.kind] += call.seconds
         return wanted[-1].value
 
     def force(self, batch: Sequence[Lazy]) -> None:
@@ -73,7 +74,7 @@ class Executor:
         """Return the decision of a clock, and its next state."""
         start = time.perf_counter()
         answer = ask(clock, tick, state)
-        self.spent[CLOCK] = self.spent.get(CLOCK, 0.0) + time.perf_counter() - start
+        self.spent[CLOCK] += time.perf_counter() - start
         return answer
 
     def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,15 +23,14 @@ FIRE, HOLD = Decision(True), Decision(False)
 class Cell(NamedTuple):
     """The cached values of one stage: ``trunk``, the value of its body, and ``held``, that of its head.
 
-    ``frame``: the frame from which they were computed; ``motion``: the motion since then, as the carry composed it.
-    ``since``: frames since the last firing; ``fires``: firings since the fill. ``seen`` and ``previous``: the maps that the
-    stage's clock watched at the last firing and at the previous frame; ``state``: the clock's.
+    ``frame``: the frame from which they were computed. ``since``: frames since the last firing; ``fires``: firings since the
+    fill. ``seen`` and ``previous``: the maps that the stage's clock watched at the last firing and at the previous frame;
+    ``state``: the clock's.
     """
 
     trunk: Any
     held: Any
     frame: int
-    motion: Any = None
     since: int = 0
     fires: int = 0
     seen: Mapping[Watch, Any] = {}
@@ -43,18 +43,19 @@ NEVER = Cell(None, None, 0, fires=-1)
 
 
 class Finished(NamedTuple):
-    """The last fused ``value``, the ``output`` that ``finish`` made of it, and the ``motion`` since."""
+    """The last fused ``value``, the ``output`` that ``finish`` made of it, and the ``frame`` on which it did."""
 
     value: Any
     output: Any
-    motion: Any = None
+    frame: int
 
 
 class Memory(NamedTuple):
     """Everything that is kept from one frame to the next. ``t`` counts frames from the last fill.
 
     ``stages``: one cell each. ``values``: the current values of stages and groups, by name. ``output``: the output at the
-    frame's size. ``sight``: what the carry's ``see`` returned. Values are ``Lazy`` calls that have run: read their ``value``.
+    frame's size. ``sight``: what the carry's ``see`` returned. ``motions``: the motion since each frame that a cell or
+    ``finished`` is of, composed by the carry. Values are ``Lazy`` calls that have run: read their ``value``.
     """
 
     t: int
@@ -64,9 +65,10 @@ class Memory(NamedTuple):
     values: Mapping[str, Any]
     output: Any
     sight: Any
+    motions: Mapping[int, Any]
     record: Record
 
-    def emptied(self, stages: Iterable[Cell]) -> Memory:
+    def emptied(self, stages: Sequence[Cell]) -> Memory:
         """Return a memory after which every stage fires, with the states of the clocks of these ``stages``."""
         return self._replace(t=-1, stages=tuple([NEVER._replace(state=cell.state) for cell in stages]))
 
@@ -97,8 +99,8 @@ def step(
         past = frame.past[i]
         # A stage with a delay reads the stages before it as the previous frame left them.
         late = frame.last is not None and schedule.delays[i] == 1
-        before = frame.past[:i] if late else now
-        views = frame.look(schedule.watched[i], before) if schedule.watched[i] else {}
+        before = frame.past if late else now
+        views = frame.look(i, before, late) if schedule.watched[i] else {}
         # Its clock decides. With nested firing, a stage fires only if the one before it does.
         if frame.last is None:
             answer, state = FIRE, past.state
@@ -114,19 +116,17 @@ def step(
                 return step(net, schedule, emptied, image, vectors=vectors, executor=frame.executor)
         if answer.fire:
             # It computes from the stage before it, and reflects the frame that this one reflects.
-            source = before[-1] if i else Cell(frame.prepared, None, frame.t)
+            source = before[i - 1] if i else Cell(frame.prepared, None, frame.t)
             trunk = Lazy(i, stage.name + ".body", stage.body, (source.trunk,))
             held = Lazy(i, stage.name + ".head", stage.head, (trunk,))
-            motion = frame.until_now(source.motion) if late else source.motion
-            cell = Cell(trunk, held, source.frame, motion, 0, past.fires + 1, views, views, state)
+            cell = Cell(trunk, held, source.frame, 0, past.fires + 1, views, views, state)
         else:
             # It holds its values, which the carry moves to this frame where they are read.
-            motion = frame.until_now(past.motion)
-            cell = past._replace(motion=motion, since=past.since + 1, previous=views, state=state)
+            cell = past._replace(since=past.since + 1, previous=views, state=state)
         now.append(cell)
         answers.append(answer)
     # Fresh and held values are fused, and everything that later frames may read is computed.
-    after = frame.remember(now, answers, *frame.fuse(now, [answer.fire for answer in answers]))
+    after = frame.remember(now, answers)
     return after.output.value, after
 
 
@@ -143,11 +143,12 @@ def fill(
 
 
 class CurrentFrame:
-    """The frame that is being run, with the lazy values that its stages share: each is made at most once.
+    """The frame that is being run, with the lazy values that its stages share.
 
     ``last``: the memory of the previous frame; None if every stage fires. ``t``: its number, counted from the last fill.
     ``past``: the cells of all stages as the previous frame left them. ``prepared``: the frame as the network reads it.
-    ``sight``: what the carry sees of it, and ``motion``: since the previous frame (None if the carry estimates none).
+    ``sight``: what the carry sees of it, ``motion``: since the previous frame, and ``motions``: since each frame that values are
+    of; None if the carry estimates none, or for values of this very frame.
     """
 
     def __init__(
@@ -165,45 +166,38 @@ class CurrentFrame:
         self.t = 0 if memory is None else memory.t + 1
         self.past = [NEVER] * len(net) if memory is None else list(memory.stages)
         self.last = memory if self.t else None
-        carry = schedule.carry
-        self.prepared = Lazy(MOTION if carry.estimates_motion else 0, "prepare", net.prepare, (image,))
-        self.sight: Any = None
-        self.motion: Any = None
-        self._shared: dict[tuple[str, Any, Any], Lazy] = {}
-        if carry.estimates_motion:
-            # A carry that has seen the frame already spares preparing one that no stage reads.
-            prepared = self.prepared if getattr(carry, "reads_prepared", True) else None
-            self.sight = self.by_carry("see", prepared, image, vectors)
+        prepare = cache(partial(net.prepare, image))
+        self.prepared = Lazy(0, "prepare", lambda image: prepare(), (image,))
+        self.sight, self.motion, self.motions = None, None, dict[int, Any]()
+        self._moved: dict[tuple[Lazy, Lazy], Lazy] = {}
+        if schedule.carry.estimates_motion:
+            self.sight = self.by_carry("see", prepare, image, vectors)
             if self.last is not None:
                 self.motion = self.by_carry("observe", self.last.sight, self.sight)
+                earlier = self.last.motions.items()
+                self.motions = {frame: self.by_carry("compose", since, self.motion) for frame, since in earlier}
+            self.motions[self.t] = None
 
     def by_carry(self, method: str, *args: Any) -> Lazy:
         """Return the call of a method of the carry."""
         return Lazy(MOTION, method, partial(call_carry, self.schedule.carry, method, self.t), args)
 
-    def _once(self, method: str, first: Any, then: Any) -> Lazy:
-        """Return the call of a method of the carry: the same call for the same arguments, since stages share motions."""
-        if (method, first, then) not in self._shared:
-            self._shared[method, first, then] = self.by_carry(method, first, then)
-        return self._shared[method, first, then]
-
-    def until_now(self, motion: Any) -> Any:
-        """Return ``motion``, which ends at the previous frame, extended to this frame."""
-        return motion if self.motion is None else self._once("compose", motion, self.motion)
-
-    def moved(self, cell: Cell) -> Any:
-        """Return the value that a stage holds, moved along the motion since."""
-        return self._once("move", cell.held, cell.motion)
+    def moved(self, held: Lazy, motion: Lazy) -> Lazy:
+        """Return a held value moved along a motion: the same call for all who read it."""
+        if (held, motion) not in self._moved:
+            self._moved[held, motion] = self.by_carry("move", held, motion)
+        return self._moved[held, motion]
 
     @cached_property
     def picture(self) -> Any:
         """The frame as clocks see it: a copy, since the caller may decode the next frame into the same memory."""
         return self.image.copy() if isinstance(self.image, np.ndarray) else self.image
 
-    def look(self, watched: Iterable[Watch], before: Sequence[Cell]) -> dict[Watch, Any]:
-        """Return the maps that a clock watches, from the cells of the stages ``before`` its own."""
+    def look(self, i: int, before: Sequence[Cell], late: bool) -> dict[Watch, Any]:
+        """Return the maps that the clock of stage ``i`` watches, from the cells of the stages ``before`` it."""
         found: dict[Watch, Any] = {}
-        for watch in watched:
+        motions = self.last.motions if late and self.last is not None else self.motions
+        for watch in self.schedule.watched[i]:
             if watch == PICTURE:
                 found[watch] = self.picture
                 continue
@@ -211,13 +205,14 @@ class CurrentFrame:
             if watch.of == "features":
                 found[watch] = self.executor.read(Lazy(CLOCK, stage.name + ".features", stage.features, (cell.trunk,)))
             elif stage.scores is not None:
-                held = cell.held if cell.motion is None else self.moved(cell)
+                motion = motions.get(cell.frame)
+                held = cell.held if motion is None else self.moved(cell.held, motion)
                 found[watch] = self.executor.read(Lazy(CLOCK, stage.name + ".scores", stage.scores, (held,)))
         return found
 
     def decide(self, i: int, views: Mapping[Watch, Any], last: Memory) -> tuple[Decision, Any]:
         """Return the answer of the clock of stage ``i``, and its state."""
-        past = self.past[i]
+        past, read = self.past[i], self.executor.read
         shown = {watch: View(now, past.seen[watch], past.previous[watch]) for watch, now in views.items()}
         watched = shown.get(Watch("scores", i) if i else PICTURE, NO_VIEW)
         tick = Tick(
@@ -227,76 +222,80 @@ class CurrentFrame:
             *watched,
             since=past.since + 1,
             fires=past.fires,
-            motion=self.executor.read(self.motion) if self.motion is not None else None,
+            motion=None if self.motion is None else read(self.motion),
             views=shown,
-            travel=self.executor.read(self.until_now(past.motion)) if self.motion is not None else None,
+            travel=None if self.motion is None else read(self.motions[past.frame]),
             output=last.finished.output.value,
             classes=self.net.classes,
             last_seconds=last.record.seconds.network,
         )
         return self.executor.ask(self.schedule.clocks[i], tick, past.state)
 
-    def fuse(self, now: Sequence[Cell], fired: Sequence[bool]) -> tuple[Mapping[str, Any], Finished, Lazy, str]:
-        """Fuse fresh and held values: return the values by name, those of ``finish``, the output, and ``Record.propagated``.
+    def fuse(self, now: Sequence[Cell], fired: Sequence[bool]) -> tuple[Mapping[str, Any], Finished]:
+        """Fuse fresh and held values: return the current values by name, and the last that ``finish`` read.
 
-        Groups run again if a value that they read has changed. If nothing fires, the carry may propagate the last output.
+        Groups run again if a value that they read has changed.
         """
-        net, last, propagated = self.net, self.last, ""
-        values = {} if last is None else dict(last.values)
-        if last is not None and not any(fired) and self.schedule.carry.of != "held":
-            finished = last.finished._replace(motion=self.until_now(last.finished.motion))
-            propagated, shown = self.propagate(finished)
-        else:
-            changed = set()
-            for stage, cell, fires in zip(net.stages, now, fired, strict=True):
-                if fires or cell.motion is not None:
-                    values[stage.name] = cell.held if cell.motion is None else self.moved(cell)
-                    changed.add(stage.name)
-            for group in net.groups:
-                if changed.intersection(group.reads):
-                    args = tuple([values[name] for name in group.reads])
-                    values[group.name] = Lazy(FUSE, group.name, group.function, args)
-                    changed.add(group.name)
-            if last is not None and net.last not in changed:
-                return values, last.finished, last.output, ""
-            shown = Lazy(FINISH, "finish", net.finish, (values[net.last],))
-            finished = Finished(values[net.last], shown)
-        return values, finished, Lazy(FINISH, "restore", net.restore, (shown, self.image)), propagated
+        net, last = self.net, self.last
+        values, changed = {} if last is None else dict(last.values), set()
+        for name, cell, fires in zip(net.names, now, fired, strict=True):
+            motion = self.motions.get(cell.frame)
+            if fires or motion is not None:
+                values[name] = cell.held if motion is None else self.moved(cell.held, motion)
+                changed.add(name)
+        for group in net.groups:
+            if changed.intersection(group.reads):
+                args = tuple([values[name] for name in group.reads])
+                values[group.name] = Lazy(FUSE, group.name, group.function, args)
+                changed.add(group.name)
+        if last is not None and net.last not in changed:
+            return values, last.finished
+        value = values[net.last]
+        return values, Finished(value, Lazy(FINISH, "finish", net.finish, (value,)), self.t)
 
     def propagate(self, finished: Finished) -> tuple[str, Lazy]:
         """Return ``Record.propagated``, and what ``finish`` would give, from the last ``finished`` value and the motion since."""
-        net, of = self.net, self.schedule.carry.of
+        net, of, motion = self.net, self.schedule.carry.of, self.motions.get(finished.frame)
         if of == "output" or (of == "auto" and net.correction is None):
-            return "output", self.by_carry("move", finished.output, finished.motion)
+            return "output", self.by_carry("move", finished.output, motion)
         scores = Lazy(MOTION, "fused", net.fused, (finished.value,))
-        moved = self.by_carry("move", scores, finished.motion)
+        moved = self.by_carry("move", scores, motion)
         if net.correction is None:
             return "fused", Lazy(FINISH, "conclude", net.conclude or net.finish, (moved,))
-        unexplained = self.by_carry("unexplained", moved, finished.motion)
+        unexplained = self.by_carry("unexplained", moved, motion)
         return "corrected", Lazy(FINISH, "correction", net.correction, (self.prepared, moved, unexplained))
 
-    def remember(
-        self,
-        now: Sequence[Cell],
-        answers: Sequence[Decision],
-        values: Mapping[str, Any],
-        finished: Finished,
-        output: Lazy,
-        propagated: str,
-    ) -> Memory:
-        """Compute the output and all values that are kept, and return the memory of this frame."""
-        kept = [value for cell in now for value in (cell.motion, cell.trunk, cell.held)]
-        self.executor.read(self.sight, *kept, *finished, *values.values(), output)
-        spent, self.executor.spent = self.executor.spent, {}
-        others = [spent.get(kind, 0.0) for kind in (CLOCK, MOTION, FUSE, FINISH)]
+    def remember(self, now: Sequence[Cell], answers: Sequence[Decision]) -> Memory:
+        """Fuse the values of all stages, compute the output and everything that is kept, and return the memory of this frame.
+
+        If nothing fires, the carry may propagate the last output instead.
+        """
+        net, last, propagated = self.net, self.last, ""
         fired = tuple([bool(answer.fire) for answer in answers])
+        if last is not None and not any(fired) and self.schedule.carry.of != "held":
+            values, finished = last.values, last.finished
+            propagated, shown = self.propagate(finished)
+        else:
+            values, finished = self.fuse(now, fired)
+            shown = finished.output
+        if last is not None and shown is last.finished.output:
+            output = last.output
+        else:
+            output = Lazy(FINISH, "restore", net.restore, (shown, self.image))
+        kept = {finished.frame, *[cell.frame for cell in now]}
+        motions = {frame: motion for frame, motion in self.motions.items() if frame in kept}
+        cached = [value for cell in now for value in (cell.trunk, cell.held)]
+        self.executor.read(self.sight, *motions.values(), *cached, *finished, *values.values(), output)
+        spent, self.executor.spent = self.executor.spent, defaultdict(float)
+        others = [spent[kind] for kind in (CLOCK, MOTION, FUSE, FINISH)]
+        moved = [motions.get(cell.frame) is not None for cell in now]
         record = Record(
-            self.last is None,
+            last is None,
             fired,
             tuple([answer.signal for answer in answers]),
             tuple([cell.frame for cell in now]),
-            Seconds(tuple([spent.get(i, 0.0) for i in range(len(now))]), *others),
-            tuple([not (propagated or fires or cell.motion is None) for cell, fires in zip(now, fired, strict=True)]),
+            Seconds(tuple([spent[i] for i in range(len(now))]), *others),
+            tuple([one and not (fires or propagated) for one, fires in zip(moved, fired, strict=True)]),
             propagated,
         )
-        return Memory(self.t, np.shape(self.image), tuple(now), finished, values, output, self.sight, record)
+        return Memory(self.t, np.shape(self.image), tuple(now), finished, values, output, self.sight, motions, record)

@@ -13,6 +13,7 @@ import tempfile
 import weakref
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -224,9 +225,9 @@ class Recording:
 
     def _see(self, image: Any, vectors: Any, places: dict[Any, int], first: bool) -> None:
         """Store each estimator's data for the frame, and the motion since the previous one."""
-        prepared = self.net.prepare(np.asarray(image)) if self._motions else None
+        prepare = cache(partial(self.net.prepare, np.asarray(image)))
         for _, estimator in self._motions:
-            sight = Warp(estimator).see(prepared, image, vectors)
+            sight = Warp(estimator).see(prepare, image, vectors)
             places["sight", estimator] = self.store.add(replace(sight, vectors=None))
             if not first:
                 found = estimator.observe(self._seen[estimator], sight)

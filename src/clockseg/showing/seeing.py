@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -171,10 +171,9 @@ class Watching(Stream):
 class Moving(Warp):
     """A carry for which ``now`` returns the current frame, already seen. It keeps the maps of key frames as they are."""
 
-    reads_prepared: ClassVar[bool] = False
     now: Callable[[], Seen] = field(default=lambda: Seen(None, None, None), compare=False, repr=False)
 
-    def see(self, prepared: Any, image: Any, vectors: Any) -> Sight:
+    def see(self, prepare: Callable[[], Any], image: Any, vectors: Any) -> Sight:
         found: Sight = self.now().sight
         return found
 
