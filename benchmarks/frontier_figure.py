@@ -23,10 +23,10 @@ MARKERS = {"street-large": "o", "street-large-int8": "D", "street": "s", "street
 TICKS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.33, 0.5, 1.0)
 
 
-def draw(ways: Ways, stem: Path) -> None:
-    """Draw ``stem``.png and ``stem``.svg; finer flow and bf16 are in the tables alone."""
+def draw(ways: Ways, path: Path) -> None:
+    """Draw ``path``; finer flow and bf16 are in the tables alone."""
     ways = [way for way in ways if "scale=" not in way["schedule"] and "bf16" not in way["network"].split()]
-    with figure(stem, size=(8.4, 4.9)) as drawn:
+    with figure(path, size=(8.4, 4.9)) as drawn:
         axes = drawn.subplots()
         axes.set_xscale("log")
         axes.set_xticks(TICKS, [f"{100 * tick:g} %" for tick in TICKS])

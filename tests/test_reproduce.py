@@ -7,14 +7,16 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import dataset_trees
 from clockseg import DataError
 from clockseg.cli.main import main
 from clockseg.cli.reproduce import EXPERIMENTS, experiment, text
 from clockseg.datasets.known_classes import CITYSCAPES, PASCAL
-from clockseg.paper import adaptive_curve, adaptive_videos, qualitative, tables, velocity
+from clockseg.paper import adaptive_curve, adaptive_videos, tables, velocity
 from clockseg.paper.adaptive_curve import PixelChange
 from clockseg.paper.export_fcn import FCNDescription, write_fcn
 from clockseg.paper.fcn_layers import FCNShape
@@ -22,9 +24,10 @@ from clockseg.paper.report import ORACLE, find, relative_loss, write
 from clockseg.paper.source import Setting
 from clockseg.showing.stream import run
 from narrow_fcn import random_state
-from toy_networks import toy, write_clip
+from toy_networks import CLASSES, toy, write_clip
 
-MODULES = (velocity, tables, adaptive_curve, adaptive_videos, qualitative)
+TOY = replace(toy(), sidecar=SimpleNamespace(classes=CLASSES))
+MODULES = (velocity, tables, adaptive_curve, adaptive_videos)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +36,7 @@ def setting(tmp_path_factory) -> Setting:
     root = tmp_path_factory.mktemp("data")
     write_clip(root / "camvid" / "val" / "dense", 14, labelled=14, size=(200, 24))
     write_clip(root / "davis" / "other", 12, size=(24, 16), seed=1)
-    return Setting(root, lambda name: toy(), None, "street", step=7, distances=(1, 2), longest=12)
+    return Setting(root, lambda name: TOY, None, "street", step=7, distances=(1, 2), longest=12)
 
 
 def test_each_experiment_has_a_module_that_says_what_it_costs():
@@ -67,9 +70,9 @@ def test_the_curve_has_the_oracle_at_threshold_zero(setting):
 
 def test_without_labels_videos_are_measured_alone(tmp_path):
     write_clip(tmp_path / "videos" / "street", 6, size=(24, 16))
-    setting = Setting(tmp_path, lambda name: toy(), None, "street")
+    setting = Setting(tmp_path, lambda name: TOY, None, "street")
     table = experiment("velocity")(setting).table
-    assert [line[4] for line in table if line[0] == "measured"] == ["-"] * 6
+    assert [line["mean IU"] for line in table if line["source"] == "measured"] == ["-"] * 6
     assert len(experiment("adaptive-videos")(setting).rows) > len(adaptive_videos.PAPER)
 
 
@@ -137,6 +140,6 @@ def test_what_is_missing_is_named(arguments, code, told, tmp_path, monkeypatch, 
 
 def test_missing_weights_are_named(tmp_path):
     dataset_trees.voc(tmp_path, ["2007_000033"], split="seg11valid")
-    setting = Setting(tmp_path, lambda name: toy(), tmp_path)
+    setting = Setting(tmp_path, lambda name: TOY, tmp_path)
     with pytest.raises(DataError, match=r"no voc-fcn8s-heavy\.onnx; make it with"):
         setting.translated(16)

@@ -188,7 +188,7 @@ def write(facts: Facts) -> None:
     found = facts["parts"]
     if {"large", "street"} <= found.keys():
         both = [way for part in ("large", "street") for way in found[part]["ways"]]
-        draw(both, ROOT / "docs" / "figures" / "frontier")
+        draw(both, ROOT / "docs" / "figures" / "frontier.png")
 
 
 def _cells(way: Mapping[str, Any], best: bool) -> list[str]:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from pathlib import Path
 
 from benchmarks.harness import RESULTS, ROOT, Facts, provenance, where
 from benchmarks.inputs import data
@@ -28,8 +27,8 @@ NETWORKS = {
     "fcn8s-narrow": ["--standin", "recipes/fcn/weights/fcn8s-narrow.onnx"],
 }
 """Options of ``clockseg reproduce`` for each stand-in, with paths from the root of the repository."""
-PICTURES = ("adaptive-videos", "qualitative")
-"""Of videos and pictures one stand-in's are enough."""
+VIDEOS = "adaptive-videos"
+"""Of single videos one stand-in's table is enough."""
 FIRST = "## `street`"
 """The heading of README.md from which on it is written anew; what stands above it is written by hand."""
 
@@ -38,7 +37,7 @@ def measure(asked: Namespace) -> Facts:
     """Run the experiments that are named, or all."""
     for standin in asked.standins:
         for name in asked.names or EXPERIMENTS:
-            if standin == "street" or name not in PICTURES:
+            if standin == "street" or name != VIDEOS:
                 reproduce(name, standin)
     return {}
 
@@ -60,16 +59,10 @@ def reproduce(name: str, standin: str) -> None:
     start, folder = time.perf_counter(), OUT / standin
     command = [sys.executable, "-m", "clockseg", "reproduce", name, *NETWORKS[standin]]
     subprocess.run([*command, "--data", str(data()), "--out", str(folder)], check=True, cwd=ROOT)
-    for strip in folder.glob("*.png"):
-        # Of filmstrips the PNG is enough, of curves the SVG.
-        (strip if is_drawn(strip.with_suffix(".svg")) else strip.with_suffix(".svg")).unlink(missing_ok=True)
+    for curves in folder.glob("*.png"):
+        curves.unlink()  # the SVG is enough
     runs = read_runs(standin) | {name: {"minutes": round((time.perf_counter() - start) / 60, 1), **provenance()}}
     (folder / "runs.json").write_text(json.dumps(runs, indent=1) + "\n")
-
-
-def is_drawn(path: Path) -> bool:
-    """Return True if an SVG is lines and letters, without pictures in it."""
-    return path.is_file() and b"data:image" not in path.read_bytes()
 
 
 def read_runs(standin: str) -> Facts:

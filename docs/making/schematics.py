@@ -273,13 +273,13 @@ def _legend(sheet: Sheet) -> None:
 
 
 def write(folder: str | os.PathLike[str]) -> None:
-    """Both figures, as SVG and PNG, into a folder; the same bytes from the same matplotlib.
+    """Draw both figures into a folder; the same bytes from the same matplotlib.
 
     ``DataError`` where the folder can't be written, ``MissingDependency`` without matplotlib.
     """
-    with figure(Path(folder) / "staged-network", size=(PAGE, 4.9)) as drawn:
+    with figure(Path(folder) / "staged-network.svg", size=(PAGE, 4.9)) as drawn:
         draw_staged_network(drawn)
-    with figure(Path(folder) / "clock-rn-and-fcn", size=(PAGE, 5.0)) as drawn:
+    with figure(Path(folder) / "clock-rn-and-fcn.svg", size=(PAGE, 5.0)) as drawn:
         draw_clock_rn_and_fcn(drawn)
 
 

@@ -35,7 +35,6 @@ EXPERIMENTS = {
     "schedules": "all schedules on NYUDv2, YouTube-Objects and Cityscapes",
     "adaptive-curve": "accuracy of the adaptive clock by firing rate and cost, compared with a pixel clock",
     "adaptive-videos": "single videos: when the adaptive clock fires, and what it costs",
-    "qualitative": "the windows in which a pipeline gains the most and the least over skip-frame",
 }
 
 DRAWN = ("velocity", "adaptive-curve", "all")
@@ -49,7 +48,7 @@ DESCRIPTION = f"""Reproduce a table or figure of the paper: published numbers ne
 --weights DIR holds the authors' weights, converted with clockseg import (docs/fcn8s.md).
 
 With --standin, the same protocols run with the bundled network and need no weights. The tables then need a clip with labels
-on every frame in DIR/camvid/val (CLIP/images/*, CLIP/labels/*.png, classes.json); velocity, adaptive-videos and qualitative
+on every frame in DIR/camvid/val (CLIP/images/*, CLIP/labels/*.png, classes.json); velocity and adaptive-videos
 run on any videos in DIR, DIR/videos or DIR/davis, for example "--standin --data demo" after make demo.
 
 --out writes NAME.md, NAME.csv, NAME.json and the figures (pip install '.[plots]' in the clone). Stand-ins take one to ten
@@ -140,9 +139,11 @@ def _setting(args: argparse.Namespace) -> Setting:
 
 def text(report: Report) -> str:
     """Format a report for the terminal."""
+    from clockseg.paper.report import cells
+
     parts = [report.title, ""]
-    if report.lines:
-        parts += [align(report.lines, left=3), ""]
+    if report.records:
+        parts += [align(cells(report.records), left=3), ""]
     parts += [*map(str, report.claims)]
     parts += [f"note: {note}" for note in report.notes]
     return "\n".join(parts) + "\n"

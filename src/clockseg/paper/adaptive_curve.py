@@ -25,7 +25,7 @@ from clockseg.execution.recording import Recording, needs, record
 from clockseg.paper.feature_velocity import pixel_difference
 from clockseg.paper.methods import SHARES, Method, oracle
 from clockseg.paper.plots import draw_rates
-from clockseg.paper.report import ORACLE, Claim, Figure, Report, Row, above, records
+from clockseg.paper.report import ORACLE, Claim, Figure, Report, Row, above
 from clockseg.paper.source import Setting, Source
 from clockseg.planning.tuning import ByThreshold, tried, tune
 
@@ -96,9 +96,9 @@ def run(setting: Setting) -> Report:
         setting.notes,
         tuple(
             Figure(
-                f"adaptive-curve-{name.lower().replace(' ', '-')}",
-                f"{name}: loss and mean IU against full frames",
-                partial(draw_rates, name, records([*(row for row in PUBLISHED if row.data == name), *rows])),
+                f"adaptive-curve-{name.lower().replace(' ', '-')}.svg",
+                f"{name}: mean IU against full frames",
+                partial(draw_rates, name, [*(row for row in PUBLISHED if row.data == name), *rows]),
             )
             for name, rows in curves.items()
         ),

@@ -1,25 +1,24 @@
-"""Single videos under the adaptive clock: its firings and their effect (the paper's figure and its supplement).
+"""Single videos under the adaptive clock: how often it fires, and what that costs (the paper's figure and its supplement).
 
 Protocol: the threshold of .25 (of the stand-in `street`: .15) for every video; fire rate over the frames after the
 first; mean IU against labels where there are any, and agreement with the frame oracle. The foil is a clock on pixels at
 the same threshold; the paper shows one and defines none (``PixelChange``). Command: ``clockseg reproduce adaptive-videos
---data DIR --weights DIR``. Cost: three passes of FCN-8s a frame.
+--data DIR --weights DIR``. Cost: four passes of FCN-8s a frame.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 
 from clockseg.clocks import adaptive
+from clockseg.clocks.rates import frame_oracle
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike
+from clockseg.datasets import Clip
 from clockseg.errors import DataError, VideoError
-from clockseg.evaluation.metrics import Confusion, confusion
+from clockseg.evaluation.evaluate import Evaluation, evaluate
 from clockseg.paper.adaptive_curve import PixelChange
-from clockseg.paper.contact_sheet import schedule_filmstrip
-from clockseg.paper.report import ORACLE, Claim, Figure, Report, Row, above
-from clockseg.paper.screening import Screening, screen
+from clockseg.paper.report import ORACLE, Claim, Report, Row, above
 from clockseg.paper.source import Setting
 
 PROTOCOL = """\
@@ -45,62 +44,68 @@ PAPER = (
 
 
 def run(setting: Setting) -> Report:
-    """Screen every video, report its rows and draw its filmstrip."""
+    """Evaluate every video by itself."""
     threshold = STANDIN_THRESHOLD if setting.standin == "street" else THRESHOLD
     clock, foil = f"adaptive({threshold})", "pixel clock"
-    schedules: dict[str, ScheduleLike] = {clock: adaptive(threshold), foil: PixelChange(threshold)}
+    schedules: dict[str, ScheduleLike] = {
+        ORACLE: frame_oracle,
+        clock: adaptive(threshold),
+        foil: PixelChange(threshold),
+    }
     source = setting.films()
-    shown, broken = [], []
-    for clip in source.clips:
+    net = source.networks.full
+    rows, claims, broken = [], [], []
+    for clip in (_comparable(clip, net) for clip in source.clips):
+        setting.say(clip.name)
         try:
-            shown.append(screen(source.networks.full, clip, schedules))
+            found = evaluate(net, schedules, [clip], boundary=False)
         except (DataError, VideoError) as error:
             broken.append(f"left out: {error}")
-    if not shown:
-        raise DataError(f"no video could be shown. {' '.join(broken)}")
-    fired = {one.name: {name: [int(fires) for fires in one.of(name).fired] for name in schedules} for one in shown}
+            continue
+        measured = [_row(clip.name, one, clip.labelled) for one in found]
+        rows += measured
+        claims.append(_calmer(*measured[1:]))
+    if not rows:
+        raise DataError(f"no video could be read. {' '.join(broken)}")
     return Report(
         "adaptive-videos",
         "Single videos under the adaptive clock",
         PROTOCOL,
-        (*PAPER, *(_row(one, name) for one in shown for name in (ORACLE, clock, foil))),
-        tuple(_calmer(one, clock, foil) for one in shown),
+        (*PAPER, *rows),
+        tuple(claims),
         (*setting.notes, *broken),
-        tuple(_filmstrip(one, (clock, foil)) for one in shown),
-        {"fired": fired},
     )
 
 
-def _row(screening: Screening, schedule: str) -> Row:
-    rate = screening.of(schedule).fire_rate
-    if screening.labelled:
-        scores, note = _against_labels(screening, schedule), f"{len(screening.labelled)} labelled frames"
-        mean_iu = scores.mean_iu
-    else:
-        scores, note = screening.agreement(schedule), "agreement"
-        mean_iu = scores.mean_iu_of()
-    shown = None if rate is None or schedule == ORACLE else 100 * rate
-    return Row(screening.name, schedule, "measured", 100 * mean_iu, 100 * scores.fw_iu, full_frames=shown, note=note)
+def _comparable(clip: Clip, net: StagedNetwork) -> Clip:
+    """Return the clip without its labels if they are of other classes than those of ``net``."""
+    own = net.sidecar.classes if net.sidecar is not None else ()
+    if clip.classes is None or clip.classes.others is not None or clip.classes.names == own:
+        return clip
+    return replace(clip, labels=(None,) * len(clip.labels), classes=None)
 
 
-def _against_labels(screening: Screening, schedule: str) -> Confusion:
-    shown, count = screening.of(schedule), len(screening.classes.names)
-    truths = ((at, frame.labels) for at, frame in enumerate(screening.frames()) if frame.labels is not None)
-    return sum((confusion(truth, shown.labels(at), count) for at, truth in truths), Confusion.none(count))
+def _row(video: str, found: Evaluation, labelled: int) -> Row:
+    scores = found.scores if labelled else found.agreement
+    return Row(
+        video,
+        found.schedule,
+        "measured",
+        100 * (scores.mean_iu if labelled else scores.mean_iu_of()),
+        100 * scores.fw_iu,
+        full_frames=None if found.schedule == ORACLE else _full_frames(found),
+        note=f"{labelled} labelled frames" if labelled else "agreement",
+    )
 
 
-def _calmer(screening: Screening, clock: str, foil: str) -> Claim:
-    rates = [100 * (screening.of(name).fire_rate or 0.0) for name in (clock, foil)]
+def _full_frames(found: Evaluation) -> float | None:
+    *_, rate = found.tally.fire_rate.values()
+    return None if rate is None else 100 * rate
+
+
+def _calmer(clock: Row, foil: Row) -> Claim:
+    rates = [row.full_frames or 0.0 for row in (clock, foil)]
     figures = f"{rates[0]:.1f} % against {rates[1]:.1f} % of frames"
     return Claim(
-        "the clock on labels fires less than the one on pixels", screening.name, above(rates[1], rates[0]), figures
+        "the clock on labels fires less than the one on pixels", clock.data, above(rates[1], rates[0]), figures
     )
-
-
-def _filmstrip(screening: Screening, schedules: Sequence[str]) -> Figure:
-    def draw(path: Path) -> None:
-        schedule_filmstrip(screening, path.with_name(f"{path.name}.png"), schedules)
-
-    stem = re.sub(r"\W+", "-", screening.name).strip("-")
-    caption = f"{screening.name}: truth, or the frame oracle, over output, and when each clock fires"
-    return Figure(f"adaptive-videos-{stem}", caption, draw, suffix=".png")

@@ -10,7 +10,7 @@ import datetime
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +41,6 @@ class Row:
 
 
 ORACLE = "frame oracle"
-
-
-def published(
-    data: str, scores: Mapping[str, Sequence[float | None]], *, source: str = "paper", savings: Mapping[str, float]
-) -> list[Row]:
-    """Return the rows of a published table from its scores: mean IU, f.w. IU and, if given, both on the boundary band."""
-    return [Row(data, method, source, *figures, saving=savings.get(method)) for method, figures in scores.items()]
 
 
 def relative_loss(row: Row, rows: Iterable[Row]) -> float | None:
@@ -81,19 +74,17 @@ HEADS = {
 
 def records(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return the rows as plain values, each with its relative loss."""
-    names = [field.name for field in fields(Row)]
-    return [{name: getattr(row, name) for name in names} | {"loss": relative_loss(row, rows)} for row in rows]
+    return [{name: (asdict(row) | {"loss": relative_loss(row, rows)})[name] for name in HEADS} for row in rows]
 
 
-def cells(rows: Sequence[Row]) -> list[list[str]]:
-    """Return head and rows as text, without empty columns.
+def cells(found: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return the heads and the lines of records as text, without empty columns.
 
-    >>> cells([Row("NYUD", "skip-frame", "paper", 27.7)])[1]
+    >>> cells(records([Row("NYUD", "skip-frame", "paper", 27.7)]))[1]
     ['NYUD', 'skip-frame', 'paper', '27.7']
     """
-    found = records(rows)
-    kept = [name for name in HEADS if any(record[name] not in (None, "") for record in found)]
-    return [[HEADS[name] for name in kept], *([_cell(record[name]) for name in kept] for record in found)]
+    kept = [name for name in (found[0] if found else ()) if any(record[name] not in (None, "") for record in found)]
+    return [[HEADS.get(name, name) for name in kept], *([_cell(record[name]) for name in kept] for record in found)]
 
 
 def _cell(value: str | float | None) -> str:
@@ -150,17 +141,11 @@ def ordering(better: str, worse: str, rows: Sequence[Row], *, text: str = "") ->
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture of a report: the stem of its file, its caption, and the function that draws it there."""
+    """A plot of a report: the name of its file, its caption, and the function that draws it there."""
 
-    stem: str
+    file: str
     caption: str
     draw: Callable[[Path], object]
-    suffix: str = ".svg"
-
-    @property
-    def file(self) -> str:
-        """The name of its file."""
-        return f"{self.stem}{self.suffix}"
 
 
 @dataclass(frozen=True)
@@ -168,7 +153,7 @@ class Report:
     """One reproduced table or figure of the paper.
 
     ``title`` and ``protocol``: its subject and how it is measured. ``extra``: further values for the JSON file (curves,
-    firings). ``table``: a table of another form than the rows, its head first. ``notes``: caveats for the reader.
+    velocities). ``table``: lines of other columns than those of rows, each as text by column. ``notes``: caveats for the reader.
     """
 
     name: str
@@ -179,12 +164,12 @@ class Report:
     notes: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
-    table: tuple[tuple[str, ...], ...] = ()
+    table: tuple[Mapping[str, str], ...] = ()
 
     @property
-    def lines(self) -> list[list[str]]:
-        """Head and rows as text, of the rows or of the table of another form; empty without either."""
-        return cells(self.rows) if self.rows else [list(line) for line in self.table]
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """The rows, or else the lines of the table, each as values by column."""
+        return records(self.rows) if self.rows else self.table
 
     def facts(self) -> dict[str, Any]:
         """Return the content of the JSON file as plain values."""
@@ -195,7 +180,7 @@ class Report:
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "machine": machine(),
             "versions": versions(),
-            "rows": records(self.rows) or [dict(zip(self.table[0], line, strict=True)) for line in self.table[1:]],
+            "rows": list(self.records),
             "claims": [asdict(claim) for claim in self.claims],
             "notes": list(self.notes),
             **self.extra,
@@ -210,7 +195,7 @@ def write(report: Report, folder: Path, *, command: str) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for figure in report.figures:
-            figure.draw(folder / figure.stem)
+            figure.draw(folder / figure.file)
         found = [folder / figure.file for figure in report.figures]
         facts = json.dumps(report.facts(), indent=1, allow_nan=False) + "\n"
         texts = {".json": facts, ".csv": comma_separated(report), ".md": markdown(report, command=command)}
@@ -225,11 +210,12 @@ def write(report: Report, folder: Path, *, command: str) -> list[Path]:
 
 
 def comma_separated(report: Report) -> str:
-    """Return the rows as CSV with full precision, or the table of another form as it is."""
+    """Return the rows as CSV, with full precision."""
     out = io.StringIO()
-    found = records(report.rows)
-    lines = [list(found[0]), *(list(record.values()) for record in found)] if found else report.lines
-    csv.writer(out, lineterminator="\n").writerows(lines)
+    if found := report.records:
+        writer = csv.DictWriter(out, list(found[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)
     return out.getvalue()
 
 
@@ -237,8 +223,8 @@ def markdown(report: Report, *, command: str) -> str:
     """Return the report as a Markdown page."""
     where = machine()
     parts = [f"# {report.title}", report.protocol]
-    if report.lines:
-        head, *body = report.lines
+    if report.records:
+        head, *body = cells(report.records)
         lines = [head, [*["---"] * 3, *["---:"] * (len(head) - 3)], *body]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
     if report.rows:

@@ -32,7 +32,8 @@ LONGEST = 250
 class Source:
     """Clips, the networks that run on them, and the first scored frame of each clip.
 
-    ``filled``: the frame at which an adaptive clock is filled, which does not count for its rate.
+    ``filled``: the frame at which an adaptive clock is filled, which does not count for its rate. ``balanced``: True if the
+    scored frames contain each phase of a fixed rate equally often.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Source:
     classes: int
     first_scored: int = 2
     filled: int = 1
+    balanced: bool = False
 
     def rows(self, methods: Sequence[Method], *, say: Callable[[str], None] = silent) -> list[Row]:
         """Return the measured row of each method on these clips; the first method is the frame oracle."""
@@ -78,7 +80,7 @@ class Setting:
         else:
             stills = self._pascal
             name, nets = f"PASCAL, shift {shift}", self._networks(VOC)
-        return Source(name, tuple(translate(stills, shift=shift)), nets, _classes(stills))
+        return Source(name, tuple(translate(stills, shift=shift)), nets, _classes(stills), balanced=True)
 
     def videos(self, *names: str) -> Iterator[Source]:
         """Yield the data sets of these names that exist, or the dense clip subsampled at each of ``distances``."""
@@ -108,7 +110,7 @@ class Setting:
         return Source("stills", tuple(clips), nets, _classes(clips), 0)
 
     def films(self, *, every: int = 10) -> Source:
-        """Return the videos for qualitative figures: every N-th frame of YouTube-Objects' shots, or all videos in DIR."""
+        """Return whole videos: every N-th frame of YouTube-Objects' shots, or all videos in DIR."""
         if not self.standin:
             clips = read_data(self._folder(PLACES["YouTube-Objects"].folder), layout="youtube_objects", every=every)
             return Source("YouTube-Objects", tuple(clips), self._networks(VOC), _classes(clips))
@@ -184,7 +186,7 @@ class Setting:
 
 STANDIN_DATA = (
     "With --standin, the tables are scored on a clip with labels on every frame: put CLIP/images/*, CLIP/labels/*.png and "
-    "classes.json into DIR/camvid/val (docs/datasets.md), and give --data DIR. velocity, adaptive-videos and qualitative "
+    "classes.json into DIR/camvid/val (docs/datasets.md), and give --data DIR. velocity and adaptive-videos "
     "run on any video in DIR, for example --data demo after `make demo`."
 )
 STANDIN_NOTE = (

@@ -24,15 +24,7 @@ labels, although the paper's caption says so). Mean over frames, then mean and d
 mean IU of the networks that end after the first and second stage, and in the last row of the whole network, like the paper's
 65.5. Depth: position among FCN-8s' convolutions, poolings and fc layers, from 0."""
 
-PAPER = {
-    "pixels": ("0", "0.26 +- 0.18", "-"),
-    "pool3": ("9", "0.11 +- 0.06", "9.6"),
-    "pool4": ("13", "0.11 +- 0.06", "20.7"),
-    "fc7": ("19", "0.02 +- 0.02", "65.5"),
-}
-PUBLISHED = ((0.26, 0.18), (0.11, 0.06), (0.11, 0.06), (0.02, 0.02))
-"""The paper's means and deviations, of the pixels and the three stages."""
-HEAD = (
+COLUMNS = (
     "source",
     "what",
     "depth",
@@ -41,13 +33,19 @@ HEAD = (
     "above the deepest",
     "rank correlation with the output",
 )
+PAPER = (
+    ("paper", "pixels", "0", "0.26 +- 0.18", "-", "-", "-"),
+    ("paper", "pool3", "9", "0.11 +- 0.06", "9.6", "-", "-"),
+    ("paper", "pool4", "13", "0.11 +- 0.06", "20.7", "-", "-"),
+    ("paper", "fc7", "19", "0.02 +- 0.02", "65.5", "-", "-"),
+)
 
 
 def run(setting: Setting) -> Report:
     """Measure every video, and the accuracy at each depth on the stills' clip."""
     films = setting.films(every=1)
     found = velocity(films.networks.full, films.clips)
-    table = [HEAD, *(("paper", what, *figures, "-", "-") for what, figures in PAPER.items())]
+    lines = (*PAPER, *_measured(found, _accuracies(setting)))
     return Report(
         "velocity",
         "Feature velocity",
@@ -56,13 +54,13 @@ def run(setting: Setting) -> Report:
         notes=setting.notes,
         figures=(
             Figure(
-                "velocity",
+                "velocity.svg",
                 "Change from frame to frame in the video of most and of least motion",
-                partial(draw_velocity, found, published=[Spread(*spread) for spread in PUBLISHED]),
+                partial(draw_velocity, found),
             ),
         ),
         extra={"shots": {shot.name: dict(zip(found.names, map(found.mean, shot.series))) for shot in found.shots}},
-        table=(*table, *_measured(found, _accuracies(setting))),
+        table=tuple(dict(zip(COLUMNS, line, strict=True)) for line in lines),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.errors import DataError, MissingDependency, UsageError, install
-from clockseg.files import whole_together
+from clockseg.files import whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,8 +18,6 @@ PAGE, HALF = 7.0, 4.8
 """Widths in inches of a figure over the whole page, and of one that stays readable at half of it."""
 INK, MUTED, RULE = "#1d2126", "#6a7077", "#d5d8dc"
 """Text and lines; text of less weight; grids."""
-FIRED, NOW = "#000000", "#1f6fd1"
-"""A firing in a raster, and the current frame (the paper's supplement: black and blue bars)."""
 # Okabe and Ito's colours, which people tell apart whatever their colour vision.
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a6a4f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
@@ -90,27 +88,26 @@ def short(text: str, letters: int) -> str:
 def check_plot(path: Path) -> None:
     """Raise ``UsageError`` unless ``path`` ends in .svg or .png."""
     if path.suffix not in _METADATA:
-        raise UsageError(f"--plot {path}: give a name that ends in .svg or .png.")
+        raise UsageError(f"{path}: give a name that ends in .svg or .png.")
 
 
 @contextmanager
 def figure(path: str | os.PathLike[str], *, size: tuple[float, float] = (PAGE, 4.0)) -> Iterator[Figure]:
-    """Yield a figure to draw in, and write it at the end of the block: ``path`` if it ends in .svg or .png, else both.
+    """Yield a figure to draw in, and write it to ``path``, NAME.svg or NAME.png, at the end of the block.
 
     ``size``: width and height in inches, of 200 pixels each. Axes added with ``subplots`` are fitted into it. The same drawing
-    gives the same bytes. A block left by an exception writes nothing, and of two files both are written or neither.
-    ``DataError`` if the folder can't be written, ``MissingDependency`` without matplotlib.
+    gives the same bytes. A block left by an exception writes nothing. ``DataError`` if the folder can't be written,
+    ``MissingDependency`` without matplotlib.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for name in ("line", "curve.png"):
-    ...         with figure(f"{folder}/{name}", size=(3, 2)) as drawn:
-    ...             lines = drawn.subplots().plot([0, 1, 4])
-    ...     sorted(os.listdir(folder))
-    ['curve.png', 'line.png', 'line.svg']
+    ...     with figure(f"{folder}/curve.png", size=(3, 2)) as drawn:
+    ...         lines = drawn.subplots().plot([0, 1, 4])
+    ...     os.listdir(folder)
+    ['curve.png']
     """
     path = Path(path)
-    paths = [path] if path.suffix in _METADATA else [path.with_name(f"{path.name}{kind}") for kind in _METADATA]
+    check_plot(path)
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -120,9 +117,8 @@ def figure(path: str | os.PathLike[str], *, size: tuple[float, float] = (PAGE, 4
         drawn = Figure(figsize=size, dpi=200, layout="constrained")
         yield drawn
         try:
-            paths[0].parent.mkdir(parents=True, exist_ok=True)
-            with whole_together(*paths) as parts:
-                for file, part in zip(paths, parts, strict=True):
-                    drawn.savefig(part, format=file.suffix[1:], metadata=_METADATA[file.suffix])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with whole(path) as part:
+                drawn.savefig(part, format=path.suffix[1:], metadata=_METADATA[path.suffix])
         except OSError as error:
-            raise DataError(f"{paths[0]} can't be written ({error}). Give a folder that can be written.") from error
+            raise DataError(f"{path} can't be written ({error}). Give a folder that can be written.") from error
