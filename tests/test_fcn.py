@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch")
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,11 @@ from clockseg.datasets import Classes
 from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.paper.export_fcn import FCNDescription, check_state, write_fcn
 from clockseg.paper.fcn_layers import (
+    CROPS,
     VARIANTS,
     FCNShape,
-    Place,
     bilinear,
-    crop_offset,
     layers,
-    offsets,
     weight_shapes,
 )
 from clockseg.paper.import_caffe import import_caffe
@@ -107,19 +106,38 @@ def test_sides(row: str) -> None:
     assert (found["fc7"], found["fuse_pool4"], found["score"]) == (wanted[7], wanted[8], wanted[0])
 
 
-def test_trap_10_crops_are_derived_and_not_centred() -> None:
-    assert offsets(layers(FCNShape())) == {"fuse_pool4": 5, "fuse_pool3": 9, "score": 31}
-    found = {variant: offsets(layers(FCNShape(variant)))["score"] for variant in VARIANTS}
-    assert found == {"fcn32s": 19, "fcn16s": 27, "fcn8s": 31, "pool3": 103, "pool4": 107}
+def origins(variant: Any) -> dict[str, tuple[Fraction, Fraction]]:
+    """The scale of each map, and where the picture's origin lies on it, by its layer's name."""
+    found = {"data": (Fraction(1), Fraction(0))}
+    for layer in layers(FCNShape(variant)):
+        scale, origin = found[layer.reads[0]]
+        middle, stride = Fraction(layer.kernel - 1, 2), layer.stride
+        if layer.kind in ("crop", "fuse"):
+            found[layer.name] = found[layer.reads[1]]
+        elif layer.kind == "deconv":
+            found[layer.name] = scale * stride, origin * stride + middle - layer.pad
+        else:
+            found[layer.name] = scale / stride, (origin + layer.pad - middle) / stride
+    return found
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_trap_10_crops_follow_from_the_layers_and_are_not_centred(variant) -> None:
+    found = origins(variant)
+    crops = {one.name: one.reads for one in layers(FCNShape(variant)) if one.kind in ("crop", "fuse")}
+    assert CROPS[variant] == {name: found[map][1] - found[reference][1] for name, (map, reference) in crops.items()}
+    assert all(found[map][0] == found[reference][0] for map, reference in crops.values())
+
+
+def test_expected_crops_of_fcn_8s() -> None:
+    assert CROPS["fcn8s"] == {"fuse_pool4": 5, "fuse_pool3": 9, "score": 31}
     assert (sides(layers(FCNShape()), 500)["upscore8"] - 500) // 2 == 34  # where a centred crop would begin
-    with pytest.raises(NetworkError, match="can't be cropped"):
-        crop_offset(Place().conv(2), Place())
     assert crop(torch.arange(49).view(1, 1, 7, 7), 2, (1, 3)).tolist() == [[[[16, 17, 18]]]]
 
 
 def test_trap_10_crops_fit_at_every_side() -> None:
     net = layers(FCNShape())
-    begin = offsets(net)
+    begin = CROPS["fcn8s"]
     crops = {layer.name: layer.reads for layer in net if layer.name in begin}
     left: dict[str, set[int]] = {name: set() for name in crops}
     for side in range(1, 3001):

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clockseg.paper.fcn_layers import CONVS, FCN8S, FCNShape, Layer, bilinear, layers, offsets
+from clockseg.paper.fcn_layers import CONVS, CROPS, FCN8S, FCNShape, Layer, bilinear, layers
 
 
 class Scores(NamedTuple):
@@ -61,7 +61,7 @@ class FCN(nn.Module):
         for layer in layers(shape):
             if layer.weights:
                 self.add_module(layer.name, _module(layer))
-        self.offsets = offsets(layers(shape))
+        self.crops = CROPS[shape.variant]
 
     def block(self, number: int, x: Tensor) -> Tensor:
         """Run conv<number>_1 to pool<number>."""
@@ -84,15 +84,15 @@ class FCN(nn.Module):
 
     def fuse_pool4(self, score_pool4: Tensor, upscore2: Tensor) -> Tensor:
         """Return upscore2 + crop(score_pool4)."""
-        return upscore2 + crop(score_pool4, self.offsets["fuse_pool4"], upscore2.shape[2:])
+        return upscore2 + crop(score_pool4, self.crops["fuse_pool4"], upscore2.shape[2:])
 
     def fuse_pool3(self, score_pool3: Tensor, upscore_pool4: Tensor) -> Tensor:
         """Return upscore_pool4 + crop(score_pool3)."""
-        return upscore_pool4 + crop(score_pool3, self.offsets["fuse_pool3"], upscore_pool4.shape[2:])
+        return upscore_pool4 + crop(score_pool3, self.crops["fuse_pool3"], upscore_pool4.shape[2:])
 
     def enlarged(self, fused: Tensor, size: Sequence[int]) -> Tensor:
         """Return the fused map [n, c, h, w] at the picture's ``size`` (height, width): upscore8, cropped."""
-        return crop(self.get_submodule(self.shape.last)(fused), self.offsets["score"], size)
+        return crop(self.get_submodule(self.shape.last)(fused), self.crops["score"], size)
 
     def forward(self, data: Tensor) -> Scores:
         size = data.shape[2:]

@@ -6,11 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from clockseg.cli.options import add_options, check_new_network, new_command, positive, size, three
+from clockseg.cli.options import add_options, check_new_network, new_command, size, three
 from clockseg.cli.terminal import say
 from clockseg.errors import UsageError
 
-NETWORKS = ("fcn8s", "fcn16s", "fcn32s", "pool3", "pool4")
 DESCRIPTION = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write NAME.onnx and its sidecar NAME.json.
 
 The architecture, its width and its classes are recognized from the layers, and each name and shape is checked. Layer names
@@ -25,9 +24,6 @@ def add_parser(commands: Any) -> None:
     parser = new_command(commands, "import", run, help=help, description=DESCRIPTION)
     parser.add_argument("source", metavar="CAFFEMODEL", type=Path, help="weights as Caffe saved them, NAME.caffemodel")
     parser.add_argument("--out", required=True, metavar="NAME.onnx", type=Path, help="file to write")
-    parser.add_argument("--network", choices=NETWORKS, help="the architecture (default: recognized from the layers)")
-    help = "refuse a network with another number of classes; 20 keeps the 20th of Cityscapes"
-    parser.add_argument("--classes", type=positive, metavar="N", help=help)
     help = "names of the classes; FILE.json is a data set's classes.json (default: by the number of classes)"
     parser.add_argument("--labels", metavar="voc|nyud|cityscapes|FILE.json", help=help)
     help = "mean of the images it was trained on (default: that of --labels)"
@@ -48,8 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(args.size, int):
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 512x384.")
     check_new_network(args.out, overwrite=args.overwrite)
-    names = ("network", "classes", "labels", "mean", "at_once")
-    found = import_caffe(args.source, **{name: getattr(args, name) for name in names})
+    found = import_caffe(args.source, labels=args.labels, mean=args.mean, at_once=args.at_once)
     for note in found.notes:
         say(f"note: {note}")
     write_fcn(found.state, found.description, args.out, half=args.half, size=args.size)

@@ -16,7 +16,7 @@ from clockseg.datasets import Classes
 from clockseg.errors import NetworkError, nearest
 from clockseg.graph import sidecar
 from clockseg.graph.onnx_reader import write_network
-from clockseg.paper.fcn_layers import FCNShape, Layer, layers, offsets, weight_shapes
+from clockseg.paper.fcn_layers import CROPS, FCNShape, Layer, layers, weight_shapes
 from clockseg.types import Array, Size
 
 OPSET = 17
@@ -129,9 +129,8 @@ def scores(shape: FCNShape) -> tuple[str, ...]:
 
 def to_onnx(state: Mapping[str, Array], shape: FCNShape) -> onnx.ModelProto:
     """Return the graph from data [1, 3, height, width] to score and to each stage's own scores; maps are named like layers."""
-    net = layers(shape)
-    graph = _Graph(state, offsets(net))
-    for layer in net:
+    graph = _Graph(state, CROPS[shape.variant])
+    for layer in layers(shape):
         graph.add(layer)
     outputs = ("score", *scores(shape))
     made = helper.make_graph(

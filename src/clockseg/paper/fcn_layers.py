@@ -3,23 +3,20 @@
 The module, the ONNX file, the importer of Caffe's weights, the sizes and the costs are all made from this list.
 (Long, Shelhamer, Darrell: Fully Convolutional Networks, 2015; cut at its score paths by Shelhamer et al., 2016, section 4.)
 
-The crop offsets of 5, 9 and 31 follow from the positions of the maps over the picture. Each layer maps a coordinate of its
-input to one of its output: x -> scale * x + shift. A convolution or pooling of kernel k, stride s and padding p has scale 1 / s
-and shift (p - (k - 1) / 2) / s; a transposed convolution scale s and shift (k - 1) / 2 - p. Two maps that are added must agree
-on the position of the picture's origin, so the larger one is cropped by the difference of their shifts, starting at that offset.
+Maps that are added must agree on the position of the picture's origin, so the larger one is cropped. The offsets of the crops
+follow from the layers (docs/fcn8s.md derives them): the origin is at 5.71875 in pool4 and at 0.71875 in upscore2, for example.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from clockseg.errors import NetworkError, UsageError
+from clockseg.errors import UsageError
 from clockseg.types import Array
 
 Variant: TypeAlias = Literal["fcn32s", "fcn16s", "fcn8s", "pool3", "pool4"]
@@ -28,6 +25,14 @@ CONVS = (2, 2, 3, 3, 3)
 """Convolutions of VGG-16's five blocks; each block ends in a pooling."""
 PAD = 100
 """Padding of conv1_1: so that the smallest picture, 1x1, still has a map after fc6."""
+CROPS: Mapping[Variant, Mapping[str, int]] = {
+    "fcn32s": {"score": 19},
+    "fcn16s": {"fuse_pool4": 5, "score": 27},
+    "fcn8s": {"fuse_pool4": 5, "fuse_pool3": 9, "score": 31},
+    "pool3": {"score": 103},
+    "pool4": {"score": 107},
+}
+"""The offset of each crop, by the name of the layer that crops."""
 FUSE = "fuse"
 """Stands for a stage: the layers that run on every frame."""
 
@@ -190,62 +195,3 @@ def _fusion(shape: FCNShape) -> Iterator[Layer]:
         before, stride = f"fuse_{cut}", stride // 2
     yield Layer(shape.last, "deconv", (before,), FUSE, classes, classes, 2 * stride, stride)
     yield Layer("score", "crop", (shape.last, "data"), FUSE, classes, classes)
-
-
-@dataclass(frozen=True)
-class Place:
-    """The position of a map: coordinate x of the picture is ``scale * x + shift`` on it.
-
-    >>> Place().conv(3, pad=100).conv(2, stride=2)
-    Place(scale=Fraction(1, 2), shift=Fraction(197, 4))
-    """
-
-    scale: Fraction = Fraction(1)
-    shift: Fraction = Fraction(0)
-
-    def conv(self, kernel: int, *, stride: int = 1, pad: int = 0) -> Place:
-        """Return the position after a convolution or a pooling."""
-        shift = self.shift + pad - Fraction(kernel - 1, 2)
-        return Place(self.scale / stride, shift / stride)
-
-    def deconv(self, kernel: int, *, stride: int, pad: int = 0) -> Place:
-        """Return the position after a transposed convolution."""
-        shift = self.shift * stride + Fraction(kernel - 1, 2) - pad
-        return Place(self.scale * stride, shift)
-
-
-def crop_offset(map: Place, reference: Place) -> int:
-    """Return the offset of the map ``reference`` in ``map``; ``NetworkError`` if they are not on one grid."""
-    offset = map.shift - reference.shift
-    if map.scale != reference.scale or offset.denominator != 1 or offset < 0:
-        raise NetworkError(
-            f"a map at scale {map.scale}, shift {map.shift} can't be cropped to one at {reference.scale}, "
-            f"{reference.shift}: scales must be equal, and the offset a whole number of at least 0."
-        )
-    return int(offset)
-
-
-def places(net: Iterable[Layer]) -> dict[str, Place]:
-    """Return the position of each map, by its layer's name."""
-    found = {"data": Place()}
-    for layer in net:
-        before = found[layer.reads[0]]
-        if layer.kind in ("crop", "fuse"):
-            found[layer.name] = found[layer.reads[1]]
-        elif layer.kind == "deconv":
-            found[layer.name] = before.deconv(layer.kernel, stride=layer.stride, pad=layer.pad)
-        else:
-            found[layer.name] = before.conv(layer.kernel, stride=layer.stride, pad=layer.pad)
-    return found
-
-
-def offsets(net: Iterable[Layer]) -> dict[str, int]:
-    """Return the offset of each crop, by the name of the layer that crops.
-
-    >>> offsets(layers(FCNShape()))
-    {'fuse_pool4': 5, 'fuse_pool3': 9, 'score': 31}
-    """
-    net = tuple(net)
-    where = places(net)
-    crops = (layer for layer in net if layer.kind in ("crop", "fuse"))
-    return {layer.name: crop_offset(*(where[name] for name in layer.reads)) for layer in crops}

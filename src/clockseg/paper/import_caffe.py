@@ -8,7 +8,7 @@ Cityscapes nets is dropped.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -40,28 +40,24 @@ class Imported:
 def import_caffe(
     source: Path,
     *,
-    network: Variant | None = None,
-    classes: int | None = None,
     labels: str | None = None,
     mean: tuple[float, float, float] | None = None,
     at_once: bool = False,
 ) -> Imported:
     """Import the FCN in the .caffemodel ``source``; ``NetworkError`` names whatever is missing or does not fit.
 
-    ``network``: its variant (None: detected from its layers). ``classes``: the required number; 19 drops the meaningless last
-    of 20. ``labels``: their meaning, "voc", "nyud", "cityscapes" or a classes.json (None: detected from their number).
+    ``labels``: the meaning of its classes, "voc", "nyud", "cityscapes" or a classes.json (None: detected from their number).
     ``mean``: blue, green, red (None: that of the data set). ``at_once``: the net was trained at once and its factors are not
     in the file.
     """
     found = _named(source)
-    shape = _shape(found, network or _variant(found, source), source)
+    shape = _shape(found, _variant(found, source), source)
     last = next((name for name in _OLD_LAST if name in found), shape.last)
     found.setdefault(shape.last, found.pop(last, []))
     scales = {name: found.pop(name) for name in AT_ONCE if name in found}
     state, notes = _state(found, shape, source)
-    meaning = trained_on(labels, shape.classes, wanted=classes)
-    if meaning.dropped:
-        state, shape = _first_classes(state, shape, meaning)
+    meaning = trained_on(labels, shape.classes)
+    state, shape = _first_classes(state, shape, len(meaning.classes.names))
     check_state(state, shape, source=str(source))
     if broken := [name for name, value in state.items() if not np.isfinite(value).all()]:
         raise NetworkError(f"{source}: {', '.join(broken)} have values that are not finite.")
@@ -178,11 +174,10 @@ def _reshaped(blob: Array, size: tuple[int, ...]) -> Array:
     return blob.reshape(size) if bare in (size, flat) else blob
 
 
-def _first_classes(state: dict[str, Array], shape: FCNShape, meaning: TrainedOn) -> tuple[dict[str, Array], FCNShape]:
-    """Drop the last channels of all layers that compute or upsample scores."""
-    count = len(meaning.classes.names)
+def _first_classes(state: dict[str, Array], shape: FCNShape, count: int) -> tuple[dict[str, Array], FCNShape]:
+    """Return the net with the first ``count`` channels of all layers that compute or upsample scores."""
     kept = {name: value[:count] if name.startswith(("score_", "upscore")) else value for name, value in state.items()}
-    return kept, FCNShape(shape.variant, count, shape.widths, shape.fc)
+    return kept, replace(shape, classes=count)
 
 
 def _fold(state: dict[str, Array], scales: dict[str, list[Array]], source: Path, *, at_once: bool) -> list[str]:
@@ -217,13 +212,12 @@ def _some(names: dict[str, list[Array]] | list[str]) -> str:
 class TrainedOn:
     """A data set as a network uses it. ``mean``: blue, green, red, 0..255. ``working``: the size pictures are fitted into.
 
-    ``dropped``: the number of meaningless channels at the end, not among ``classes``. ``notes``: sentences for the user.
+    ``notes``: sentences for the user.
     """
 
     classes: Classes
     mean: tuple[float, float, float] = MEAN
     working: Size = (500, 500)
-    dropped: int = 0
     notes: tuple[str, ...] = ()
 
 
@@ -235,48 +229,26 @@ PUBLISHED: Mapping[str, TrainedOn] = {
 _BY_COUNT = {21: "voc", 40: "nyud", 19: "cityscapes", 20: "cityscapes"}
 
 
-def trained_on(labels: str | None, count: int, *, wanted: int | None = None) -> TrainedOn:
+def trained_on(labels: str | None, count: int) -> TrainedOn:
     """Return the data set that a net of ``count`` classes was trained on.
 
-    ``labels``: "voc", "nyud", "cityscapes" or a classes.json; None: the data set of published nets with this number.
-    ``wanted``: the required number of classes. Until November 2016 nets for Cityscapes had 20, the last of them meaningless;
-    it is dropped unless ``wanted`` is 20.
+    ``labels``: "voc", "nyud", "cityscapes" or a classes.json; None: the data set of published nets with this number. Until
+    November 2016 nets for Cityscapes had 20 classes, the last of them meaningless and not among those returned.
 
-    >>> trained_on(None, 20).classes.names[-1], trained_on(None, 20).dropped
-    ('bicycle', 1)
-    >>> trained_on("cityscapes", 20, wanted=20).classes.names[-1]
-    'unused'
+    >>> trained_on(None, 20).classes.names[-1]
+    'bicycle'
     """
-    old = count == 20 and (labels or "cityscapes") == "cityscapes"
-    keep = wanted or (19 if old else count)
-    if keep != count and (count, keep) != (20, 19):
-        raise NetworkError(f"the net scores {count} classes, not {keep}.")
-    found = _data_set(labels, count, keep)
-    if old and keep == 20:
-        return _with_unused(found)
-    if len(found.classes.names) != keep:
-        raise NetworkError(f"the net scores {keep} classes; {labels} has {len(found.classes.names)}.")
-    if keep == count:
-        return found
-    note = "the 20th channel is meaningless (a net for Cityscapes from before November 2016) and was dropped."
-    return TrainedOn(found.classes, found.mean, found.working, 1, (*found.notes, note))
-
-
-def _data_set(labels: str | None, count: int, keep: int) -> TrainedOn:
-    meant = labels or _BY_COUNT.get(count)
-    if meant is not None:
-        if meant in PUBLISHED:
-            return PUBLISHED[meant]
-        if not meant.endswith(".json"):
-            raise UsageError(f"labels {meant!r}; give {', '.join(PUBLISHED)}, or a classes.json.")
-        return TrainedOn(read_classes(Path(meant)))
-    names = tuple(f"class {index}" for index in range(keep))
-    note = f"no published net has {keep} classes; they are named {names[0]!r} and so on. Name them with --labels."
-    return TrainedOn(Classes(names, palette(keep)), notes=(note,))
-
-
-def _with_unused(found: TrainedOn) -> TrainedOn:
-    known = found.classes
-    classes = Classes((*known.names, "unused"), (*known.palette, (0, 0, 0)), known.ignore)
-    note = "the 20th channel is meaningless (a net for Cityscapes from before November 2016) and is named 'unused'."
-    return TrainedOn(classes, found.mean, found.working, 0, (note,))
+    name = labels or _BY_COUNT.get(count)
+    if name is None:
+        names = tuple(f"class {index}" for index in range(count))
+        note = f"no published net has {count} classes; they are named {names[0]!r} and so on. Name them with --labels."
+        return TrainedOn(Classes(names, palette(count)), notes=(note,))
+    if name not in PUBLISHED and not name.endswith(".json"):
+        raise UsageError(f"labels {name!r}; give {', '.join(PUBLISHED)}, or a classes.json.")
+    found = PUBLISHED[name] if name in PUBLISHED else TrainedOn(read_classes(Path(name)))
+    if name == "cityscapes" and count == 20:
+        note = "the 20th channel is meaningless (a net for Cityscapes from before November 2016) and was dropped."
+        return replace(found, notes=(note,))
+    if len(found.classes.names) != count:
+        raise NetworkError(f"the net scores {count} classes; {name} has {len(found.classes.names)}.")
+    return found
