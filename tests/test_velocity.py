@@ -233,7 +233,7 @@ def test_expected_3_depths_of_fcn_8s(tmp_path: Path) -> None:
     write_fcn(state, FCNDescription(shape, Classes(("a", "b")), working=(96, 64)), tmp_path / "narrow.onnx")
     net = load(tmp_path / "narrow.onnx", engine=None)
     assert [stage.name for stage in net.stages] == ["pool3", "pool4", "fc7"]
-    assert depths(net, (96, 64)) == (9, 13, 19)
+    assert depths(net) == (9, 13, 19)
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,8 @@ def test_expected_3_depths_of_fcn_8s(tmp_path: Path) -> None:
 def test_depths_go_along_the_trunk_and_leave_heads_out(tmp_path: Path, name, expected) -> None:
     make, sidecar = networks.NETWORKS[name]
     net = load(networks.write_network(tmp_path, make(), sidecar), engine=None)
-    assert depths(net, (sidecar.input.width, sidecar.input.height)) == expected
-    assert depths(TOY, (8, 8)) == ()
+    assert depths(net) == expected
+    assert depths(TOY) == ()
 
 
 # The command.

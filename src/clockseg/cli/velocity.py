@@ -51,7 +51,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare each frame with the previous one and print the result; return 1 if a clip failed or was cut short."""
-    from clockseg.paper.feature_velocity import Velocity, depths_of, shot
+    from clockseg.paper.feature_velocity import Velocity, depths, shot
 
     check_new_files(checked_plot(args), overwrite=args.overwrite)
     account = Account()
@@ -59,7 +59,6 @@ def run(args: argparse.Namespace) -> int:
     if not clips:
         return 1
     net = load_network(args)
-    depths = depths_of(args.network, args.size)
 
     def one(clip: Clip) -> Shot:
         ignore = 255 if clip.classes is None else clip.classes.ignore
@@ -68,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     shots = tuple(found for _, found in each(clips, one, account))
     if not shots:
         return 1
-    found = Velocity(net.name, net.names, shots, depths)
+    found = Velocity(net.name, net.names, shots, depths(net))
     if args.plot is not None:
         from clockseg.paper.plots import draw_velocity
 

@@ -22,11 +22,11 @@ from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.step import fill
 from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.engines.compiled import CompiledPart
 from clockseg.errors import UsageError
 from clockseg.graph.part import GraphPart
-from clockseg.networks.load import WorkingSize, load
 from clockseg.paper.export_fcn import MEAN as BGR_MEAN
-from clockseg.types import Array, Image, Labels, Size
+from clockseg.types import Array, Image, Labels
 
 MEAN = BGR_MEAN[::-1]
 """Mean RGB of PASCAL VOC, which the paper's networks subtract, and which is subtracted before pixels are compared."""
@@ -170,15 +170,18 @@ LAYERS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool"
 """Convolutions, poolings and products count; activations, sums and resizing don't."""
 
 
-def depths(net: StagedNetwork, size: Size) -> tuple[int, ...]:
+def depths(net: StagedNetwork) -> tuple[int, ...]:
     """Return for each stage the index, from 0, of its last layer on the longest path from the frame to its cut.
 
-    VGG-16's pool3, pool4 and fc7 are layers 9, 13 and 19 (paper, Table 1). ``net``: uncompiled, from
-    ``load(.., engine=None)``; ``size``: a working size. Empty for a network whose bodies are not graphs.
+    VGG-16's pool3, pool4 and fc7 are layers 9, 13 and 19 (paper, Table 1). Empty for a network whose bodies are not graphs.
     """
-    bodies = [stage.body for stage in net.stages if isinstance(stage.body, GraphPart)]
-    if len(bodies) != len(net):
+    parts = [stage.body.part if isinstance(stage.body, CompiledPart) else stage.body for stage in net.stages]
+    bodies = [part for part in parts if isinstance(part, GraphPart)]
+    if len(bodies) != len(net) or net.sidecar is None:
         return ()
+    size = bodies[0].frame_size(
+        [net.prepare(np.zeros((net.sidecar.input.height, net.sidecar.input.width, 3), np.uint8))]
+    )
     found: list[int] = []
     passed: dict[str, int] = {}
     for body in bodies:
@@ -205,14 +208,6 @@ def layers_passed(nodes: Iterable[onnx.NodeProto], passed: dict[str, int]) -> di
         before = max((found.get(name, 0) for name in node.input), default=0)
         found |= dict.fromkeys(node.output, before + (node.op_type in LAYERS))
     return found
-
-
-def depths_of(network: str, size: WorkingSize | None = None) -> tuple[int, ...]:
-    """Return the number of layers up to each stage in the graph of a network's file."""
-    graph = load(network, engine=None, size=size)
-    frame = np.zeros((graph.sidecar.input.height, graph.sidecar.input.width, 3), np.uint8)
-    height, width = graph.prepare(frame)["image"].shape[1:3]
-    return depths(graph, (width, height))
 
 
 class _Seen(NamedTuple):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg.clocks import ALWAYS
 from clockseg.clocks.rates import alternating, exponential, fixed_rate, frame_oracle, pipelined, skip_frame
 from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import StagedNetwork
@@ -48,6 +48,7 @@ class Method:
     phases: int = 1
     first: int = 0
     startup: tuple[ScheduleLike, ...] = ()
+    note: str = ""
 
     @property
     def starts(self) -> range:
@@ -216,9 +217,9 @@ def relative_cost(
 ) -> float:
     """Return the expected mean cost of a frame under ``schedule``, relative to running every stage (section 5).
 
-    ``shares``: of each stage, in any unit (seconds, multiply-adds, percent), without fusion. ``fire_rate``: 0..1, of the
-    adaptive stage and of those that it gates, or one per stage; fixed rates need none. The segments of a pipelined schedule
-    run concurrently, so the longest counts: latency, not work.
+    ``shares``: of each stage, in any unit (seconds, multiply-adds, percent), without fusion. ``fire_rate``: 0..1, one per
+    stage, or one of the first stage without a fixed rate and of all after it, which it gates. The segments of a pipelined
+    schedule run concurrently, so the longest counts: latency, not work.
 
     >>> paper = (59, 18, 23)
     >>> relative_cost(exponential, paper), relative_cost(pipelined(3), paper)
@@ -237,23 +238,15 @@ def relative_cost(
     return max(spent) / sum(shares)
 
 
-def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> tuple[float, ...]:
+def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> Sequence[float]:
     """Return the share of frames on which each stage fires."""
-    periods = [facts(clock).period for clock in schedule.clocks]
-    fixed = tuple(1 / period for period in periods if period)
-    first = next((i for i, period in enumerate(periods) if not period), len(schedule))
-    if given is None and first == len(schedule):
-        return fixed
-    if isinstance(given, (int, float)):
-        follow = range(first + 1, len(schedule))
-        if first < len(schedule) and all(schedule.clocks[i] == ALWAYS and not schedule.delays[i] for i in follow):
-            return (*fixed[:first], *[given] * (len(schedule) - first))
-    elif given is not None:
-        return tuple(given)
-    raise UsageError(
-        f"fire_rate={given} for the clocks {', '.join(map(repr, schedule.clocks))}; give none where all go by the frame "
-        "counter, a number where one does not and gates all stages after it, and one a stage otherwise."
-    )
+    if isinstance(given, Sequence):
+        return given
+    fixed = list(takewhile(bool, (1 / (facts(clock).period or math.inf) for clock in schedule.clocks)))
+    gated = len(schedule) - len(fixed)
+    if gated and given is None:
+        raise UsageError(f"the clocks {', '.join(map(repr, schedule.clocks))} have no fixed rate; give fire_rate.")
+    return [*fixed, *[given or 0.0] * gated]
 
 
 SAVINGS = {name: round(100 * (1 - relative_cost(schedule, SHARES)), 2) for name, schedule in _SCHEDULES.items()}
@@ -303,7 +296,18 @@ def measured(data: str, methods: Sequence[Method], scores: Sequence[Score]) -> l
     """Return one row per method; savings are relative to the seconds of the first, the frame oracle."""
     full = latency(methods[0], scores[0])
     return [
-        _row(data, method, score, 1 - latency(method, score) / full)
+        Row(
+            data,
+            method.name,
+            "measured",
+            100 * score.scores.mean_iu,
+            100 * score.scores.fw_iu,
+            100 * score.boundary.mean_iu,
+            100 * score.boundary.fw_iu,
+            full_frames=None if method.name in (BASELINE_3, BASELINE_2) else 100 * score.fire_rate,
+            saving=100 * (1 - latency(method, score) / full),
+            note=method.note,
+        )
         for method, score in zip(methods, scores, strict=True)
     ]
 
@@ -313,18 +317,3 @@ def latency(method: Method, score: Score) -> float:
     schedule: Schedule = schedule_for(method.schedule, len(method.net))
     *stages, rest = (spent / max(1, score.tally.frames) for spent in score.seconds)
     return max(sum(stages[i] for i in segment) for segment in segments(schedule.delays)) + rest
-
-
-def _row(data: str, method: Method, score: Score, saving: float) -> Row:
-    truncated = method.name in (BASELINE_3, BASELINE_2)
-    return Row(
-        data,
-        method.name,
-        "measured",
-        100 * score.scores.mean_iu,
-        100 * score.scores.fw_iu,
-        100 * score.boundary.mean_iu,
-        100 * score.boundary.fw_iu,
-        full_frames=None if truncated else 100 * score.fire_rate,
-        saving=100 * saving,
-    )

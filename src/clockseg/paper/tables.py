@@ -36,8 +36,8 @@ from clockseg.paper.methods import (
     oracle,
     pipelines,
 )
-from clockseg.paper.report import ORACLE, Claim, Report, Row, ordering, published
-from clockseg.paper.source import Setting
+from clockseg.paper.report import ORACLE, Claim, Report, Row, ordering
+from clockseg.paper.source import Setting, Source
 from clockseg.planning.tuning import tune
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]
@@ -124,16 +124,13 @@ NOTEBOOK: Scores = {
 }
 """The stored output of the authors' notebooks."""
 
-Measured = tuple[list[Row], list[str]]
-"""The measured rows, and notes on them."""
-
 
 @dataclass(frozen=True)
 class Table:
     """One table of the paper: what it prints, and how it is measured here.
 
     ``data``: its data sets; ``paper`` and ``notebook``: the methods of which it shows the published scores; ``orderings``: its claims,
-    the better method, the worse one, and optionally how to put it.
+    the better method, the worse one, and optionally how to put it; ``methods``: what is measured on a source.
     """
 
     name: str
@@ -143,16 +140,20 @@ class Table:
     paper: tuple[str, ...]
     notebook: tuple[str, ...]
     orderings: tuple[tuple[str, ...], ...]
-    measure: Callable[[Setting, Table], Measured]
+    methods: Callable[[Source], list[Method]]
 
     def rows(self) -> list[Row]:
         """Return the published rows: the paper's, and the notebook's with more digits."""
         found = []
         for data in self.data:
             scores = {**RATES[data], **PIPELINES[data]} if PIPELINE_2 in self.paper else RATES[data]
-            found += published(data, _chosen(scores, self.paper), savings=SAVINGS)
-            notebook = _chosen(NOTEBOOK.get(data, {}), self.notebook)
-            found += published(data, notebook, source="notebook", savings=SAVINGS)
+            printed = ("paper", self.paper, scores), ("notebook", self.notebook, NOTEBOOK.get(data, {}))
+            found += [
+                Row(data, method, source, *figures[method], saving=SAVINGS.get(method))
+                for source, methods, figures in printed
+                for method in methods
+                if method in figures
+            ]
         return found
 
     def claims(self, rows: Sequence[Row]) -> list[Claim]:
@@ -165,60 +166,29 @@ class Table:
 
     def run(self, setting: Setting) -> Report:
         """Measure every method on each data set."""
-        measured_rows, notes = self.measure(setting, self)
-        rows = [*self.rows(), *measured_rows]
-        claims, notes = tuple(self.claims(rows)), [*setting.notes, *notes]
-        return Report(self.name, self.title, self.protocol, tuple(rows), claims, tuple(notes))
+        sources = map(setting.translated, (16, 32)) if self.data == _STILLS else setting.videos(*self.data)
+        measured = (row for source in sources for row in source.rows(self.methods(source), say=setting.say))
+        rows = (*self.rows(), *measured)
+        return Report(self.name, self.title, self.protocol, rows, tuple(self.claims(rows)), setting.notes)
 
 
-def _chosen(scores: Mapping[str, Sequence[float]], methods: Sequence[str]) -> dict[str, Sequence[float]]:
-    return {method: scores[method] for method in methods if method in scores}
+def _pipelines(source: Source) -> list[Method]:
+    nets, stills = source.networks, source.balanced
+    rates = fixed_rates(nets, balanced=stills, exponentially=False)
+    return [*oracle(nets), *baselines(nets), *pipelines(nets, notebook=stills), *rates]
 
 
-def _pipelines_on_stills(setting: Setting, table: Table) -> Measured:
-    found = []
-    for source in map(setting.translated, (16, 32)):
-        nets = source.networks
-        rates = fixed_rates(nets, balanced=True, exponentially=False)
-        methods = [*oracle(nets), *baselines(nets), *pipelines(nets, notebook=True), *rates]
-        found += source.rows(methods, say=setting.say)
-    return found, []
+def _schedules(source: Source) -> list[Method]:
+    nets, stills = source.networks, source.balanced
+    rates = fixed_rates(nets, balanced=stills, exponentially=stills or source.first_scored >= 3)
+    return [*oracle(nets), *rates, *([] if stills else [_at_half(source)]), *baselines(nets)]
 
 
-def _rates_on_stills(setting: Setting, table: Table) -> Measured:
-    found = []
-    for source in map(setting.translated, (16, 32)):
-        nets = source.networks
-        methods = [*oracle(nets), *fixed_rates(nets, balanced=True), *baselines(nets)]
-        found += source.rows(methods, say=setting.say)
-    return found, []
-
-
-def _pipelines_on_video(setting: Setting, table: Table) -> Measured:
-    found = []
-    for source in setting.videos(*table.data):
-        nets = source.networks
-        rates = fixed_rates(nets, balanced=False, exponentially=False)
-        methods = [*oracle(nets), *baselines(nets), *pipelines(nets), *rates]
-        found += source.rows(methods, say=setting.say)
-    return found, []
-
-
-def _schedules_on_video(setting: Setting, table: Table) -> Measured:
-    found, notes = [], []
-    for source in setting.videos(*table.data):
-        nets, filled = source.networks, source.filled
-        half = tune(recorded(nets.full, source.clips, adaptive, first=filled), adaptive, 0.5).point
-        methods = [
-            *oracle(nets),
-            *fixed_rates(nets, balanced=False, exponentially=source.first_scored >= 3),
-            Method(ADAPTIVE, nets.full, adaptive(half.threshold), first=filled),
-            *baselines(nets),
-        ]
-        found += source.rows(methods, say=setting.say)
-        rate = 100 * half.fire_rate
-        notes.append(f"{source.name}: the adaptive clock with threshold {half.threshold:.4f} fires on {rate:.1f} %")
-    return found, notes
+def _at_half(source: Source) -> Method:
+    """Return the adaptive clock with the threshold at which it fires on half of the frames."""
+    net, filled = source.networks.full, source.filled
+    threshold = tune(recorded(net, source.clips, adaptive, first=filled), adaptive, 0.5).point.threshold
+    return Method(ADAPTIVE, net, adaptive(threshold), first=filled, note=f"threshold {threshold:.4f}")
 
 
 _STILLS = ("PASCAL, shift 16", "PASCAL, shift 32")
@@ -244,7 +214,7 @@ first scored frame, and as in the authors' notebook, (2,1,1).""",
             _PIPELINES,
             (ORACLE, BASELINE_3, NOTEBOOK_3, BASELINE_2, PIPELINE_2),
             (*_ABOVE, (ALTERNATING, SKIP)),
-            _pipelines_on_stills,
+            _pipelines,
         ),
         Table(
             "pipeline",
@@ -257,7 +227,7 @@ left. Schedules of period 2 are run from both phases and their confusions added.
             _PIPELINES,
             (ORACLE, PIPELINE_3, PIPELINE_2),
             _ABOVE,
-            _pipelines_on_video,
+            _pipelines,
         ),
         Table(
             "fixed-rate",
@@ -275,7 +245,7 @@ output on the frames it skips. Alternating is (1,1,2) in the paper's table and m
                 (ALTERNATING, ALTERNATING_122),
                 (EXPONENTIAL, SKIP, "clockwork is above skip-frame (the abstract), read of exponential"),
             ),
-            _rates_on_stills,
+            _schedules,
         ),
         Table(
             "schedules",
@@ -296,7 +266,7 @@ a scored one (NYUDv2, YouTube-Objects). NYUDv2 is walked backwards only, so the 
                 (ADAPTIVE, SKIP),
                 (ALTERNATING, ALTERNATING_122),
             ),
-            _schedules_on_video,
+            _schedules,
         ),
     )
 }
