@@ -80,7 +80,7 @@ def compared(reference: StagedNetwork, ways: Sequence[tuple[str, StagedNetwork, 
     def progress(at: Any) -> None:
         say(f"{at.clip}: {at.done} of {at.expected} frames", again=True)
 
-    rows = evaluate(reference, {}, [clip], baselines=beside, boundary=False, progress=progress)
+    rows = evaluate(reference, {}, [clip], baselines=beside, progress=progress)
     first = replace(rows[0], scores=rows[0].oracle, tally=rows[0].uncut, flickers=rows[0].uncut_flickers)
     whole = _row("uncut", first) | {"agreement": 1.0, "pixels": 1.0}
     return [whole, *(_row(name, one) for (name, _, _), one in zip(ways, rows, strict=True))]

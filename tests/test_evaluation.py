@@ -169,13 +169,9 @@ def test_a_class_absent_from_truth_and_prediction_is_null(data):
     found = evaluate(toy(), {"it": frame_oracle}, [], classes=CLASSES)[0]
     counts = np.zeros((3, 3), int)
     counts[0, 0] = 4
-    blank = Evaluation("it", "identity", CLASSES, Confusion(counts), None, Confusion(counts), Confusion(counts),
+    blank = Evaluation("it", "identity", CLASSES, Confusion(counts), Confusion.none(3), Confusion(counts), Confusion(counts),
                        found.tally, found.uncut)  # fmt: skip
     assert blank.facts()["iu"] == {"dark": 1.0, "middle": None, "light": None}
-
-
-def test_boundary_can_be_left_out(data):
-    assert one(data, alternating, boundary=False).facts()["boundary"] is None
 
 
 def test_foreground_band_where_class_0_is_background(data):

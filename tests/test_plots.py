@@ -61,7 +61,7 @@ def evaluation(name: str, right: float, time: float, *, labelled: bool = True, c
         "identity",
         tuple(f"class {index}" for index in range(classes)),
         scores,
-        None,
+        Confusion.none(classes),
         confusion(right, classes),
         oracle,
         Tally(("a",), 1, 11, (5,), 5, 10 * time),

@@ -26,9 +26,9 @@ from clockseg import (
 from clockseg.carry import Carry
 from clockseg.clocks import ALWAYS
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
-from clockseg.evaluation import runs as interleaving
+from clockseg.datasets.clips import ClipFrame
 from clockseg.evaluation.cost import FINISH, Meter, Prices, priced
-from clockseg.evaluation.runs import Spent
+from clockseg.evaluation.runs import Interleaving
 from clockseg.execution.recording import record, replay
 from clockseg.showing.stream import stream
 
@@ -202,26 +202,16 @@ def test_prices_of_another_network_are_refused() -> None:
         Prices({"a": 0, "b": 0}).frame(one)
 
 
-def test_what_is_unknown_of_one_frame_is_unknown_of_the_sum() -> None:
-    known, unknown = Spent().add(10), Spent().add(None)
-    assert (known + known).multiply_adds_per_frame == 10
-    both = known + unknown
-    assert both.frames == 2
-    assert both.multiply_adds_per_frame is both.relative_multiply_adds(known) is None
-    assert known.relative_multiply_adds(Spent()) is None
-
-
 def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any) -> None:
     net = load(networks.write_tiny(tmp_path), engine="onnxruntime", threads=1)
-    runs = interleaving.Interleaving(net, [stream(net, skip_frame(2)), stream(net, alternating)])
-    for seed in range(5):
-        runs(np.random.default_rng(seed).integers(0, 256, (32, 48, 3), dtype=np.uint8))
-    uncut, skipped, alternated = runs.spent
-    assert [one.frames for one in runs.spent] == [4, 4, 4]
-    assert uncut.multiply_adds_per_frame == priced(net).full
-    assert skipped.relative_multiply_adds(uncut) == 0.5
+    runs = Interleaving(net, [stream(net, skip_frame(2)), stream(net, alternating)])
+    images = (np.random.default_rng(seed).integers(0, 256, (32, 48, 3), dtype=np.uint8) for seed in range(5))
+    assert len(list(runs(ClipFrame(index, image, None) for index, image in enumerate(images)))) == 5
+    uncut, skipped, alternated = runs.multiply_adds
+    assert uncut == 4 * priced(net).full
+    assert skipped / uncut == 0.5
     last = priced(net).stages["deep"]
-    assert alternated.relative_multiply_adds(uncut) == pytest.approx(1 - last / 2 / priced(net).full)
+    assert alternated / uncut == pytest.approx(1 - last / 2 / priced(net).full)
 
 
 def test_what_is_moved_costs_its_conclusion_or_correction_alone() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 from clockseg.clocks.rates import frame_oracle
@@ -18,7 +17,7 @@ from clockseg.errors import UsageError
 from clockseg.evaluation.flicker import Flickers, flicker_facts
 from clockseg.evaluation.labels import checked_labels, class_names, scored_classes
 from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion, finite
-from clockseg.evaluation.runs import Interleaving, Spent, added
+from clockseg.evaluation.runs import Interleaving
 from clockseg.evaluation.values import Deviation, deviation
 from clockseg.showing.kind import checked_values, kind_of
 from clockseg.showing.seeing import Stream
@@ -35,32 +34,36 @@ Baselines: TypeAlias = Sequence[tuple[str, StagedNetwork] | tuple[str, StagedNet
 class Evaluation:
     """Scores and costs of one schedule; addable. Scores are 0..1, NaN or None where there is nothing to score.
 
-    ``scores``: against human labels, on labelled frames; ``boundary``: the same near boundaries, None if not asked for;
+    ``scores``: against human labels, on labelled frames; ``boundary``: the same near boundaries;
     ``agreement``: with the uncut network's labels, on all frames; ``oracle``: the uncut network's own ``scores``;
     ``deviation``: from the output of an uncut network that gives numbers, which has no ``classes`` and none of the former.
     ``flickers`` and ``uncut_flickers``: outputs against those of the frame before, warped to this one
-    (``clockseg.evaluation.flicker``). ``tally`` and ``uncut``: firings and seconds of the schedule and of
-    the uncut network; ``spent`` and ``uncut_spent``: their other costs.
+    (``clockseg.evaluation.flicker``). ``tally`` and ``uncut``: firings and seconds of the schedule and of the uncut network;
+    ``multiply_adds`` and ``uncut_multiply_adds``: on the frames after each clip's first, NaN if a part is not a graph.
     """
 
     schedule: str
     carry: str
     classes: tuple[str, ...]
     scores: Confusion
-    boundary: Confusion | None
+    boundary: Confusion
     agreement: Confusion
     oracle: Confusion
     tally: Tally
     uncut: Tally
-    spent: Spent = field(default_factory=Spent)
-    uncut_spent: Spent = field(default_factory=Spent)
+    multiply_adds: float = 0
+    uncut_multiply_adds: float = 0
     flickers: Confusion | Deviation = field(default_factory=lambda: Confusion.none(0))
     uncut_flickers: Confusion | Deviation = field(default_factory=lambda: Confusion.none(0))
-    deviation: Deviation | None = None
+    deviation: Deviation = field(default_factory=Deviation)
 
     def __add__(self, other: Evaluation) -> Evaluation:
-        found: Evaluation = added(self, other, same=("schedule", "carry", "classes"))
-        return found
+        same = ("schedule", "carry", "classes")
+        mine, theirs = ([getattr(one, name) for name in same] for one in (self, other))
+        if mine != theirs:
+            raise UsageError(f"evaluations of {mine} and {theirs} can't be added: give the same {', '.join(same)}.")
+        sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        return replace(self, **{name: total for name, total in sums.items() if name not in same})
 
     @property
     def kept(self) -> float | None:
@@ -73,35 +76,40 @@ class Evaluation:
         return self.tally.seconds / self.uncut.seconds if self.uncut.seconds else None
 
     @property
+    def multiply_adds_per_frame(self) -> float | None:
+        """Mean multiply-adds of the frames after each clip's first; None without any, and if a part is not a graph."""
+        return finite(self.multiply_adds / self.tally.later) if self.tally.later else None
+
+    @property
     def relative_multiply_adds(self) -> float | None:
         """Multiply-adds as a share of the uncut network's; None if a part is not a graph."""
-        return self.spent.relative_multiply_adds(self.uncut_spent)
+        return finite(self.multiply_adds / self.uncut_multiply_adds) if self.uncut_multiply_adds else None
 
     def facts(self) -> dict[str, Any]:
         """Return what ``clockseg evaluate --json`` prints: plain values, None where there is nothing to score."""
         return {
             "schedule": self.schedule,
             "carry": self.carry,
-            **(self._label_facts() if self.deviation is None else {"agreement": self.deviation.facts()}),
+            **(self._label_facts() if self.classes else {"agreement": self.deviation.facts()}),
             "flicker": flicker_facts(self.flickers),
             "uncut_flicker": flicker_facts(self.uncut_flickers),
             "fire_rate": self.tally.fire_rate,
             "network_rate": self.tally.network_rate,
             "seconds_per_frame": self.tally.seconds_per_frame,
             "relative_time": self.relative_time,
-            "multiply_adds_per_frame": self.spent.multiply_adds_per_frame,
+            "multiply_adds_per_frame": self.multiply_adds_per_frame,
             "relative_multiply_adds": self.relative_multiply_adds,
         }
 
     def _label_facts(self) -> dict[str, Any]:
-        boundary = self.boundary if self.boundary is not None and self.boundary.pixels else None
+        near = self.boundary
         return {
             "mean_iu": finite(self.scores.mean_iu),
             "fw_iu": finite(self.scores.fw_iu),
             "pixel_acc": finite(self.scores.pixel_acc),
             "mean_acc": finite(self.scores.mean_acc),
             "iu": {name: finite(value) for name, value in zip(self.classes, self.scores.iu.tolist(), strict=True)},
-            "boundary": boundary and {"mean_iu": finite(boundary.mean_iu), "fw_iu": finite(boundary.fw_iu)},
+            "boundary": {"mean_iu": finite(near.mean_iu), "fw_iu": finite(near.fw_iu)} if near.pixels else None,
             "agreement": {
                 "mean_iu": finite(self.agreement.mean_iu_of()),
                 "fw_iu": finite(self.agreement.fw_iu),
@@ -117,7 +125,6 @@ def evaluate(
     *,
     classes: Sequence[str] | None = None,
     baselines: Baselines = (),
-    boundary: bool = True,
     progress: Callable[[Progress], None] | None = None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> tuple[Evaluation, ...]:
@@ -138,16 +145,12 @@ def evaluate(
     others = [(name, other) for name, other, *_ in baselines]
     names = () if classes is None and kind_of(net) == "values" else class_names(net, classes, others)
     pairs = list(schedules.items()) if isinstance(schedules, Mapping) else list(schedules)
-    own = [(name, schedule_for(schedule, len(net))) for name, schedule in pairs]
-    beside = list(_baselines(baselines))
-    for each, schedule in [*((net, schedule) for _, schedule in own), *((one, it) for _, one, it in beside)]:
+    ways = [(name, net, schedule_for(schedule, len(net))) for name, schedule in pairs] + list(_baselines(baselines))
+    for _, each, schedule in ways:
         check(each, schedule)
 
     def scorer(clip: Clip | None) -> _Scorer:
-        streams = [(name, stream(net, schedule)) for name, schedule in own]
-        return _Scorer(
-            net, clip, [*streams, *((name, stream(each, schedule)) for name, each, schedule in beside)], names, boundary
-        )
+        return _Scorer(net, clip, [(name, stream(each, schedule)) for name, each, schedule in ways], names)
 
     totals: list[Evaluation] = []
     for clip in clips:
@@ -169,16 +172,13 @@ def _evaluate_clip(
     expected = clip.expected() or clip.limit
     # Decoding and networks take turns: a thread that decodes ahead would take time from what is timed.
     frames = clip.frames(problem=warn, vectors=runs.reads_vectors)
-    done = 0
-    for ready in chain((runs(frame.picture, vectors=frame.vectors, item=frame) for frame in frames), [None]):
-        for frame, outputs in runs.end() if ready is None else ready:
-            scorer.see(frame, [(output, one.net) for output, one in zip(outputs, runs.streams, strict=True)])
-            done += 1
-            if progress is not None:
-                progress(Progress(clip.name, done, expected, runs.tallies[-len(scorer.streams)]))
-    (uncut, uncut_spent), *costs = zip(runs.tallies, runs.spent, strict=True)
+    for done, (frame, outputs) in enumerate(runs(frames), start=1):
+        scorer.see(frame, [(output, one.net) for output, one in zip(outputs, runs.streams, strict=True)])
+        if progress is not None:
+            progress(Progress(clip.name, done, expected, runs.tallies[-len(scorer.streams)]))
+    (uncut, uncut_spent), *costs = zip(runs.tallies, runs.multiply_adds, strict=True)
     return [
-        replace(one, tally=tally, spent=spent, uncut=uncut, uncut_spent=uncut_spent)
+        replace(one, tally=tally, multiply_adds=spent, uncut=uncut, uncut_multiply_adds=uncut_spent)
         for one, (tally, spent) in zip(scorer.results(), costs, strict=True)
     ]
 
@@ -187,31 +187,24 @@ class _Scorer:
     """Scores the outputs of one clip (None: of no frames) under every schedule."""
 
     def __init__(
-        self,
-        net: StagedNetwork,
-        clip: Clip | None,
-        streams: Sequence[tuple[str, Stream]],
-        classes: tuple[str, ...],
-        boundary: bool,
+        self, net: StagedNetwork, clip: Clip | None, streams: Sequence[tuple[str, Stream]], classes: tuple[str, ...]
     ) -> None:
         self.net, self.streams = net, [one for _, one in streams]
         scored, self._lookup = scored_classes(clip, classes, net) if clip is not None and classes else (classes, None)
         self._count, self._clip = len(scored), clip
         self._flickers = Flickers(1 + len(streams), self._count or None)
-        none = Confusion.none(self._count)
-        self._oracle = none
+        self._oracle = none = Confusion.none(self._count)
         self._found = [
             Evaluation(
                 name,
                 str(one.schedule.carry),
                 scored,
-                none,
-                none if boundary else None,
-                none,
-                none,
-                Tally(one.net.names),
-                Tally(("whole",)),
-                deviation=None if classes else Deviation(),
+                scores=none,
+                boundary=none,
+                agreement=none,
+                oracle=none,
+                tally=Tally(one.net.names),
+                uncut=Tally(("whole",)),
             )
             for name, one in streams
         ]
@@ -232,27 +225,27 @@ class _Scorer:
                     f"{one.schedule} gives {list(shown.shape)}, network {self.net.name!r} {list(truth.shape)}; "
                     "give baselines whose output is of the same shape."
                 )
-            self._found[index] = replace(one, deviation=deviation(shown, truth) + (one.deviation or Deviation()))
+            self._found[index] = replace(one, deviation=one.deviation + deviation(shown, truth))
         self._flickers.see(frame.image, [truth, *values])
 
     def _see_labels(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
         checked = (checked_labels(output, net, frame) for output, net in outputs)
         uncut, *shown = checked if self._lookup is None else (self._lookup[labels] for labels in checked)
-        count, band = self._count, self._band(frame)
-        if frame.labels is not None:
-            self._oracle += confusion(frame.labels, uncut, count)
+        count, truth, band = self._count, frame.labels, self._band(frame)
+        if truth is not None:
+            self._oracle += confusion(truth, uncut, count)
         for index, (one, labels) in enumerate(zip(self._found, shown, strict=True)):
             sums: dict[str, Any] = {"agreement": one.agreement + confusion(uncut, labels, count)}
-            if frame.labels is not None:
-                sums["scores"] = one.scores + confusion(frame.labels, labels, count)
-            if band is not None and one.boundary is not None and frame.labels is not None:
-                sums["boundary"] = one.boundary + confusion(frame.labels, labels, count, where=band)
+            if truth is not None:
+                sums["scores"] = one.scores + confusion(truth, labels, count)
+            if truth is not None and band is not None:
+                sums["boundary"] = one.boundary + confusion(truth, labels, count, where=band)
             self._found[index] = replace(one, **sums)
         self._flickers.see(frame.image, [uncut, *shown])
 
     def _band(self, frame: ClipFrame) -> Array | None:
         classes = None if self._clip is None else self._clip.classes
-        if frame.labels is None or classes is None or all(one.boundary is None for one in self._found):
+        if frame.labels is None or classes is None:
             return None
         return boundary_band(frame.labels, kind=band_kind(classes.names), ignore=classes.ignore)
 

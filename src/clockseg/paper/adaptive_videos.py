@@ -58,7 +58,7 @@ def run(setting: Setting) -> Report:
     for clip in (_comparable(clip, net) for clip in source.clips):
         setting.say(clip.name)
         try:
-            found = evaluate(net, schedules, [clip], boundary=False)
+            found = evaluate(net, schedules, [clip])
         except (DataError, VideoError) as error:
             broken.append(f"left out: {error}")
             continue

@@ -43,8 +43,8 @@ def draw_evaluation(found: Sequence[Evaluation], path: str | os.PathLike[str]) -
     legend = 0.19 * math.ceil(len(found) / columns) + 0.25
     with figure(path, size=(HALF, sum(heights) + legend)) as drawn:
         panels = drawn.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-        if first.deviation is not None:
-            errors = [100 * one.deviation.relative_error for one in found if one.deviation is not None]
+        if not classes:
+            errors = [100 * one.deviation.relative_error for one in found]
             _times(panels[0], found, errors, 0.0, "relative error, %")
         elif labelled:
             _times(panels[0], found, [100 * one.mean_iu for one in scores], 100 * first.oracle.mean_iu, "mIoU, %")
