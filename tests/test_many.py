@@ -349,19 +349,21 @@ def test_without_resume_what_is_done_is_refused_and_stays_known(network, videos,
 
 def test_progress_is_of_the_whole_clip_whichever_piece_tells(tmp_path) -> None:
     pieces = (Piece(0, None, Fraction(60)), Piece(1, Fraction(60), None))
-    planned = Planned(tmp_path, ResultFolder(tmp_path), pieces, None, expected=90)
+    planned = Planned(tmp_path, ResultFolder(tmp_path), pieces, expected=90)
     clip = ClipRun(Input("clip.mp4", Path("clip")), tmp_path, planned=planned, waiting=list(pieces))
     steps = clip.next_step(), clip.next_step()
 
     def tally(frames: int) -> Tally:
         return Tally(("one",), frames=frames)
 
-    def done(number: int, frames: int) -> int:
-        return clip.update(steps[number], Progress("clip", frames, 50, tally(frames))).done
-
-    assert [done(0, 20), done(1, 3), done(0, 40), done(1, 30)] == [20, 23, 43, 70]
+    told: list[Progress] = []
+    watched = [clip.watched(step, told.append) for step in steps]
+    for number, frames in ((0, 20), (1, 3), (0, 40), (1, 30)):
+        watched[number](Progress("clip", frames, 50, tally(frames)))
+    assert [now.done for now in told] == [20, 23, 43, 70]
     clip.settle(steps[0], PieceResult(Figures(tally(42))))
-    assert clip.update(steps[1], Progress("clip", 31, 50, tally(31)))[1:] == (73, 90, tally(73))
+    watched[1](Progress("clip", 31, 50, tally(31)))
+    assert told[-1][1:] == (73, 90, tally(73))
 
 
 def test_an_input_that_is_another_now_is_done_again(network, videos, tmp_path) -> None:

@@ -62,12 +62,13 @@ class Report:
         if outcome.error is not None:
             text = _said(outcome.error)
             fail(text if source in text else f"{source}: {text}")
-        for problem in () if outcome.done is None else outcome.done.problems:
-            warn(f"{source}: {problem}")
-        for doubt in () if outcome.done is None else outcome.done.summary["warnings"]:
-            warn(f"{source}: {doubt}")
-        if outcome.error is None and not self._quiet:
-            print(_told(outcome.done) if outcome.done else indented(f"{source}: done before"), flush=True)
+        if outcome.done is None:
+            return
+        if not outcome.before:
+            for sentence in (*outcome.done.problems, *outcome.done.summary["warnings"]):
+                warn(f"{source}: {sentence}")
+        if not self._quiet:
+            print(indented(f"{source}: done before") if outcome.before else _told(outcome.done), flush=True)
 
 
 def _said(error: Exception) -> str:
@@ -117,7 +118,7 @@ def _table(outcomes: Sequence[Outcome], given: int) -> str:
     shown = outcomes if len(outcomes) <= LONGEST_TABLE else [one for one in outcomes if not one.whole]
     failed = sum(one.error is not None for one in outcomes)
     cut = sum(not one.whole for one in outcomes) - failed
-    before = sum(one.before is not None for one in outcomes)
+    before = sum(one.before for one in outcomes)
     parts = [f"{len(outcomes) - failed} of {given} videos segmented"]
     parts += [f"{before} of them before"] if before else []
     parts += [f"{cut} with problems"] if cut else []
@@ -133,8 +134,6 @@ def _short(text: str) -> str:
 
 
 def _figures(outcome: Outcome) -> dict[str, Any]:
-    if outcome.before is not None:
-        return outcome.before.figures | {"frames": outcome.before.frames}
     return {} if outcome.done is None else outcome.done.summary
 
 

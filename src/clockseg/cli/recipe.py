@@ -1,4 +1,4 @@
-"""Recipe: the options from which any process can build its network, schedule and job."""
+"""Recipe: the options from which any process can build its ``Work``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from clockseg.clockwork.schedule import Schedule
     from clockseg.segmenting.work import Work
 
-OF_JOB = ("every", "limit", "start", "end", "max_pixels", "max_hours", "strip", "classes")
-"""Options that a job takes as they are."""
+OPTIONS = ("every", "limit", "start", "end", "max_pixels", "max_hours", "strip", "classes")
+"""Options that ``Work`` takes as they are."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,6 @@ class Recipe:
         """Load the network and parse its schedule; ``DataError`` if their files are replaced meanwhile."""
         from clockseg.cli.loading import parse_schedules
         from clockseg.networks.load import files_of, load
-        from clockseg.segmenting.pieces import Job
         from clockseg.segmenting.results import check_writes
         from clockseg.segmenting.work import Work
         from clockseg.showing.kind import kind_of
@@ -45,8 +44,8 @@ class Recipe:
         [(name, schedule)] = parse_schedules(None if given.schedule is None else [given.schedule], net, given.carry)
         size = None if given.size is None else str(given.size)
         setting = {"network": given.network, "digest": self.digest(schedule), "size": size}
-        job = Job(writes, name=name, setting=setting, **{option: getattr(given, option) for option in OF_JOB})
-        work = Work(net, schedule, job)
+        options = {option: getattr(given, option) for option in OPTIONS}
+        work = Work(net, schedule, writes, name=name, setting=setting, **options)
         if SourceFiles(files_of(given.network)).digest != before or self.made not in (None, _made(work)):
             raise DataError(
                 f"the files of network {given.network} or of its schedule were replaced during the run; "
@@ -77,4 +76,4 @@ class Recipe:
 
 
 def _made(work: Work) -> tuple[Any, ...]:
-    return work.job.setting, work.job.name, str(work.schedule.carry)
+    return work.setting, work.name, str(work.schedule.carry)

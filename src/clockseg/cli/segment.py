@@ -146,7 +146,6 @@ def run(args: argparse.Namespace) -> int:
             args.out,
             lambda: _workers(args, how, work),
             work.facts(),
-            limit=args.limit,
             overwrite=args.overwrite,
             resume=args.resume,
             on_progress=report.progress,
@@ -188,7 +187,7 @@ def _through(outcomes: Iterable[Outcome], report: Report, *, alone: bool, page: 
         if alone and outcome.error is not None and not isinstance(outcome.error, OSError | DataError):
             raise outcome.error
         report.tell(outcome)
-        if page and outcome.done is not None:
+        if page and outcome.done is not None and not outcome.before:
             _write_page(outcome.done.folder)
         whole &= outcome.whole
     return 0 if whole else 1

@@ -32,7 +32,8 @@ class Recorder:
         self._writes = check_writes(("trace", *write), kind_of(net))
         self._net = net
         read = Path(source.given if source.kind == "file" else os.devnull)
-        self._result = ResultFolder.begin(folder, read, overwrite=overwrite)
+        ResultFolder(folder).check_free(overwrite=overwrite)
+        self._result = ResultFolder.begin(folder, read)
         self._made = self._result.part / "live"
         self._open = ExitStack()
         self._writing: Background[Frame, Any, Record, Mapping[str, Any]] | None = None

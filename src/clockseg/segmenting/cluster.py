@@ -5,12 +5,13 @@ Paths, times and figures go through Ray, never frames.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import DataError, MissingDependency, UsageError, first_line, install
 from clockseg.segmenting.work import OnProgress
-from clockseg.segmenting.workers import Pool, Recipe, Serving, Step, WorkerLost, unpacked
+from clockseg.segmenting.workers import Pool, Ran, Recipe, Serving, Step, WorkerLost
 
 POLL_SECONDS = 0.5
 """Interval at which the progress of a step is asked for."""
@@ -24,9 +25,23 @@ class Cluster(Pool):
     """
 
     def __init__(self, recipe: Recipe, jobs: int, *, address: str, cores: int) -> None:
-        self._ray = ray = _ray()
-        self._connected = _connect(ray, address)
-        _check_room(ray, jobs, cores)
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingDependency(f"a cluster needs Ray: {install('ray')}") from error
+        self._ray, self._connected = ray, not ray.is_initialized()
+        if self._connected:
+            try:
+                ray.init(address=address, log_to_driver=False, configure_logging=False, namespace="clockseg")
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                raise DataError(
+                    f"there is no Ray cluster at {address!r} ({first_line(error)}). Start one with: ray start --head"
+                ) from error
+        available = int(ray.cluster_resources().get("CPU", 0))
+        if jobs * cores > available:
+            raise UsageError(
+                f"{jobs} jobs of {cores} cores each on a cluster of {available}; give fewer --jobs or --threads."
+            )
         super().__init__(lambda: _Actor(ray, recipe, cores), jobs)
 
     def close(self) -> None:
@@ -44,18 +59,18 @@ class _Actor:
         # One thread more than the one that works, so that an actor can report its progress meanwhile.
         self._actor = ray.remote(_Remote).options(num_cpus=cores, max_concurrency=2).remote(recipe)
 
-    def run(self, step: Step, on_progress: OnProgress) -> Any:
-        """Run a step there, and return its value or raise its error."""
+    def run(self, step: Step, on_progress: OnProgress) -> Ran:
+        """Run a step there."""
         try:
             reference = self._actor.take.remote(step)
             while not self._ray.wait([reference], timeout=POLL_SECONDS)[0]:
                 now: Progress | None = self._ray.get(self._actor.progress.remote())
                 if now is not None:
                     on_progress(now)
-            result = self._ray.get(reference)
+            ran: Ran = self._ray.get(reference)
         except self._ray.exceptions.RayActorError as error:
             raise WorkerLost(f"its worker was lost ({first_line(error)})") from error
-        return unpacked(result)
+        return ran
 
     def close(self) -> None:
         """Kill the actor."""
@@ -67,43 +82,11 @@ class _Remote(Serving):
 
     _now: Progress | None = None
 
-    def take(self, step: Step) -> tuple[Any, Exception | None]:
+    def take(self, step: Step) -> Ran:
         """Run a step."""
         self._now = None
-        return self.packed(step, self._note)
+        return self.run(step, partial(setattr, self, "_now"))
 
     def progress(self) -> Progress | None:
         """Return the progress of the current step."""
         return self._now
-
-    def _note(self, now: Progress) -> None:
-        self._now = now
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingDependency(f"a cluster needs Ray: {install('ray')}") from error
-    return ray
-
-
-def _connect(ray: Any, address: str) -> bool:
-    """Connect to the cluster; return False if this process was connected already."""
-    if ray.is_initialized():
-        return False
-    try:
-        ray.init(address=address, log_to_driver=False, configure_logging=False, namespace="clockseg")
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise DataError(
-            f"there is no Ray cluster at {address!r} ({first_line(error)}). Start one with: ray start --head"
-        ) from error
-    return True
-
-
-def _check_room(ray: Any, jobs: int, cores: int) -> None:
-    available = int(ray.cluster_resources().get("CPU", 0))
-    if jobs * cores > available:
-        raise UsageError(
-            f"{jobs} jobs of {cores} cores each on a cluster of {available}; give fewer --jobs or --threads."
-        )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Record, Tally
+from clockseg.evaluation.cost import Prices
 from clockseg.execution.machine import machine, versions
 
 BUSY = ("decoding", "motion", "network", "showing", "writing")
@@ -23,47 +24,37 @@ class Figures:
 
     ``sums``, by name, NaN for what could not be measured: seconds of the ``network``, its ``multiply_adds`` and those of the
     ``uncut`` network, the ``confidence`` on the ``looked`` frames on which it was measured, seconds ``busy`` with each name of
-    ``BUSY``, and with the number of each part of the network its seconds on ``first`` frames, on ``later`` ones on which it ran,
-    and the number of these, ``ran``.
+    ``BUSY``, and the seconds of the network's parts on ``first`` frames and on the ``full`` ones, the later frames on which all
+    stages fired.
 
     >>> from clockseg.clockwork.trace import Seconds
     >>> figures = Figures(Tally(("a", "b")))
-    >>> seconds = Seconds((2.0, 1.0), fuse=0.5)
-    >>> figures = figures.add(Record(True, (True, True), (None, None), (0, 0), seconds), first=True)
-    >>> figures = figures.add(Record(False, (True, False), (None, None), (1, 0), Seconds((4.0, 0.0), fuse=0.7)), first=False)
-    >>> figures.full_seconds, (figures + figures).full_seconds, (figures + figures).tally.frames
-    (5.7, 5.7, 4)
+    >>> figures = figures.add(Record(True, (True, True), (None, None), (0, 0), Seconds((2.0, 1.0), fuse=0.5)), first=True)
+    >>> figures = figures.add(Record(False, (True, False), (None, None), (1, 0), Seconds((1.5, 0.0), fuse=0.25)), first=False)
+    >>> figures.summary(1.0)["relative_time_estimate"], (figures + figures).tally.frames
+    (0.5, 4)
     """
 
     tally: Tally
     sums: Mapping[str, float] = field(default_factory=dict)
 
-    def add(
-        self,
-        record: Record,
-        *,
-        first: bool,
-        price: int | None = None,
-        whole: int | None = None,
-        decode_seconds: float = 0.0,
-    ) -> Figures:
-        """Return the figures with one more frame; ``first`` if its session begins with it."""
-        spent, fires = record.seconds, any(record.fired)
+    def add(self, record: Record, *, first: bool, prices: Prices | None = None, decode_seconds: float = 0.0) -> Figures:
+        """Return the figures with one more frame; ``first`` if its session begins with it, ``prices`` at its size."""
+        spent = record.seconds
+        parts = sum(spent.stages) + spent.fuse + spent.finish
         more = {
             "network": spent.network,
-            "multiply_adds": math.nan if price is None else price,
-            "uncut": math.nan if whole is None else whole,
+            "multiply_adds": math.nan if prices is None else prices.frame(record),
+            "uncut": math.nan if prices is None or prices.whole is None else prices.whole,
             "busy decoding": decode_seconds,
             "busy motion": spent.motion,
             "busy network": sum(spent.stages) + spent.clock,
             "busy showing": spent.fuse + spent.finish,
         }
-        parts = zip((*spent.stages, spent.fuse, spent.finish), (*record.fired, fires, fires), strict=True)
-        for number, (seconds, ran) in enumerate(parts):
-            if first:
-                more[f"first {number}"] = seconds
-            elif ran:
-                more |= {f"later {number}": seconds, f"ran {number}": 1}
+        if first:
+            more["first"] = parts
+        elif all(record.fired):
+            more |= {"full": parts, "full frames": 1}
         return replace(self.plus(more), tally=self.tally.add(record, first=first))
 
     def plus(self, more: Mapping[str, float]) -> Figures:
@@ -75,17 +66,6 @@ class Figures:
         if not isinstance(other, Figures):
             return NotImplemented
         return replace(self.plus(other.sums), tally=self.tally + other.tally)
-
-    @property
-    def full_seconds(self) -> float:
-        """Seconds of a frame on which every stage fires: the mean of each part over the later frames on which it ran, else the first."""
-        total, count = self.sums.get, len(self.tally.stages) + 2
-        return sum(
-            total(f"later {number}", 0.0) / ran
-            if (ran := total(f"ran {number}"))
-            else total(f"first {number}", 0.0) / self.tally.clips
-            for number in range(count)
-        )
 
     @property
     def confidence(self) -> float | None:
@@ -101,6 +81,7 @@ class Figures:
         """Return the figures for ``summary.json``."""
         tally, sums = self.tally, self.sums
         mean = tally.seconds_per_frame
+        full = self._per("full", sums.get("full frames", 0)) or self._per("first", tally.clips)
         return {
             "frames": tally.frames,
             "fire_rate": tally.fire_rate,
@@ -108,25 +89,22 @@ class Figures:
             "network_seconds": round(sums.get("network", 0.0), 6),
             "wall_seconds": round(wall_seconds, 6),
             "fps": round(tally.frames / wall_seconds, 3),
-            "relative_time_estimate": None if mean is None else round(mean / self.full_seconds, 4),
+            "relative_time_estimate": None if mean is None or not full else round(mean / full, 4),
             "multiply_adds_per_frame": _rounded(self._per("multiply_adds", tally.frames), 0),
             "relative_multiply_adds": _rounded(self._per("multiply_adds", sums.get("uncut", 0.0)), 4),
             "confidence": _rounded(self.confidence, 3),
             "busy_seconds": {name: round(sums.get(f"busy {name}", 0.0), 3) for name in BUSY},
         }
 
-    def facts(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON.
-
-        >>> figures = Figures(Tally(("a",), 1, 3, (1,)), {"network": 2.0})
-        >>> Figures.from_facts(figures.facts()) == figures
-        True
-        """
-        return asdict(self)
-
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Figures:
-        """Restore figures from the values of ``facts``; ``KeyError`` or ``TypeError`` for anything else."""
+        """Restore figures from plain values; ``KeyError`` or ``TypeError`` for anything else.
+
+        >>> from dataclasses import asdict
+        >>> figures = Figures(Tally(("a",), 1, 3, (1,)), {"network": 2.0})
+        >>> Figures.from_facts(asdict(figures)) == figures
+        True
+        """
         tally = facts["tally"]
         return cls(Tally(**tally | {name: tuple(tally[name]) for name in ("stages", "fires")}), dict(facts["sums"]))
 
@@ -160,15 +138,6 @@ its own clip, 0.89 on other traffic and 0.75 to 0.83 on animals, rooms and sport
 def stated(net: StagedNetwork) -> float | None:
     """Return the mean confidence on its own validation data that a network's sidecar states, if it does."""
     return None if net.sidecar is None else net.sidecar.confidence
-
-
-def looked_at(number: int) -> bool:
-    """Return true for the key frames whose confidence is measured: number 0, 1, 2, 4, 8, and so on.
-
-    >>> [number for number in range(20) if looked_at(number)]
-    [0, 1, 2, 4, 8, 16]
-    """
-    return number & (number - 1) == 0
 
 
 def confidence_of(maps: Any) -> float:

@@ -20,7 +20,6 @@ _VIDEOS = """3g2 3gp asf avi dav divx dv f4v flv gif h264 h265 hevc ivf m2ts m2v
 VIDEO_SUFFIXES = frozenset(f".{name}" for name in _VIDEOS.split())
 """Suffixes of videos in a folder; any other file can be given by its name."""
 _UNREAD_SUFFIXES = frozenset((".arw", ".cr2", ".cr3", ".dng", ".heic", ".heif", ".jxl", ".nef", ".psd", ".raf"))
-_NAMED_IN_WARNING = 3
 Warn: TypeAlias = Callable[[str], None]
 
 
@@ -51,18 +50,11 @@ def inputs(given: Sequence[str | os.PathLike[str]], *, warn: Warn = lambda text:
     found: dict[str, tuple[str, Path]] = {}
     for text in given:
         for source, name in _named(os.fspath(text), warn):
-            first, _ = found.setdefault(_real(source), (source, name))
+            first, _ = found.setdefault(os.path.realpath(source), (source, name))
             if os.path.abspath(first) != os.path.abspath(source):
                 warn(f"{source} is the same file as {first}, so it is segmented once.")
     folders = apart(folder for _, folder in found.values())
     return [Input(source, folder) for (source, _), folder in zip(found.values(), folders, strict=True)]
-
-
-def _real(source: str) -> str:
-    try:
-        return os.path.realpath(source)
-    except ValueError:  # a zero byte in a list
-        return source
 
 
 def _named(text: str, warn: Warn) -> Iterator[tuple[str, Path]]:
@@ -88,8 +80,9 @@ def _listed(name: str) -> list[str]:
         raise UsageError(f"@{name}: cannot be read ({error.strerror}). Give a file with one path per line.") from error
     paths = [os.fsdecode(line.rstrip(b"\r")) for line in lines.split(b"\n")]
     paths = [path for path in paths if path.strip() and not path.startswith("#")]
-    if not paths:
-        raise UsageError(f"@{name}: there is no path in it. Give a file with one path per line.")
+    if not paths or any("\0" in path for path in paths):
+        fault = "there is a zero byte in a path" if paths else "there is no path in it"
+        raise UsageError(f"@{name}: {fault}. Give a file with one path per line.")
     return paths
 
 
@@ -107,10 +100,9 @@ def _of_path(text: str, warn: Warn) -> Iterator[tuple[str, Path]]:
     left = [str(file.relative_to(path)) for file in media if file not in set(taken)]
     if taken and left:
         kind = "videos in it and in its subfolders" if videos else "images directly in it"
-        more = len(left) - _NAMED_IN_WARNING
-        listed = ", ".join(left[:_NAMED_IN_WARNING]) + (f" and {more} more" if more > 0 else "")
-        count = "1 other media file is" if len(left) == 1 else f"{len(left)} other media files are"
-        warn(f"{text} stands for the {kind}; {count} left out: {listed}. Give them by their own names.")
+        warn(
+            f"{text} stands for the {kind}; media files left out: {len(left)}, such as {left[0]}. Give them by their own names."
+        )
 
 
 def _media(folder: Path, warn: Warn) -> Iterator[Path]:

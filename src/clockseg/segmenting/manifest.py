@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from io import FileIO
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -70,30 +69,23 @@ def _inside(folder: Any) -> bool:
 
 
 class Manifest:
-    """The manifest of an output folder: each change appends a line, and the last line of a video counts.
+    """The manifest of an output folder: each change appends a line, and the last line of a video counts. Opened by ``manifest``."""
 
-    ``close`` rewrites it with one line per video. Opened by ``manifest``.
-    """
-
-    def __init__(self, path: Path, file: FileIO) -> None:
-        self.path, self._file = path, file
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self.entries = dict(read(path))
 
     def put(self, entry: Entry) -> None:
         """Record the state of a video."""
         self.entries[entry.input] = entry
-        with writing(self.path):
-            line = f"{entry.line()}\n".encode()
-            while line:
-                line = line[self._file.write(line) :]
+        with writing(self._path), self._path.open("a", encoding="utf-8") as file:
+            file.write(entry.line() + "\n")
 
-    def close(self) -> None:
-        """Rewrite the file with one line per video, in the order of their first lines; remove it if there are none."""
-        if not self.entries:
-            self.path.unlink(missing_ok=True)
-            return
-        with writing(self.path), whole(self.path) as part:
-            part.write_text("".join(f"{entry.line()}\n" for entry in self.entries.values()))
+    def compact(self) -> None:
+        """Rewrite the file with one line per video, in the order of their first lines."""
+        if self.entries:
+            with writing(self._path), whole(self._path) as part:
+                part.write_text("".join(f"{entry.line()}\n" for entry in self.entries.values()))
 
 
 def unwritable(path: str | os.PathLike[str], error: BaseException, done: str = "written") -> DataError | None:
@@ -125,12 +117,12 @@ def manifest(out: Path) -> Iterator[Manifest]:
         raise UsageError(f"--out {out} is a file; give a folder.")
     with writing(out, "created"):
         out.mkdir(parents=True, exist_ok=True)
-    with _alone(out), (out / MANIFEST).open("ab", buffering=0) as file:
-        found = Manifest(out / MANIFEST, file)
+    with _alone(out):
+        found = Manifest(out / MANIFEST)
         try:
             yield found
         finally:
-            found.close()
+            found.compact()
 
 
 @contextmanager

@@ -1,81 +1,35 @@
-"""Pieces of a clip: what is asked of each, and how one is segmented into a folder of its own."""
+"""Pieces of a clip: each is segmented by itself, into a folder of its own that appears once all of it is complete."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from clockseg.carry import settled
-from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Progress, Record, Tally
-from clockseg.errors import UsageError, VideoError, nearest, whole_number
+from clockseg.errors import VideoError
 from clockseg.evaluation.cost import Meter
 from clockseg.execution.machine import release_memory
-from clockseg.files import MAX_HOURS, MAX_PIXELS, folder_beside
-from clockseg.segmenting.figures import Figures, confidence_of, looked_at, stated
+from clockseg.files import folder_beside
+from clockseg.segmenting.figures import Figures, confidence_of, stated
 from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import ResultWriter
 from clockseg.showing.kind import checked_values, kind_of
 from clockseg.showing.seeing import Shown
 from clockseg.showing.stream import stream
-from clockseg.types import Array, Size
-from clockseg.video import Background, Clip, Frame, Span, prefetch
-from clockseg.video.drawing import STRIPS
+from clockseg.types import Array
+from clockseg.video import Background, Clip, Frame, prefetch
 
-
-@dataclass(frozen=True)
-class Job:
-    """The options that apply to every video: plain values, so that they can go to other processes and into a manifest.
-
-    ``writes``: kinds of ``results.FILES``; ``every``: take each n-th frame only; ``limit``: the most frames taken; ``start``
-    and ``end``: the part of the video in seconds on its own time line (None: all); ``max_pixels`` of a picture and
-    ``max_hours`` of a video: larger ones are refused; ``name`` of the schedule; ``setting``: plain values that identify the
-    network and how it runs; ``strip``: what the overlay shows of when the network ran (``drawing.STRIPS``); ``classes``: names
-    of those to draw and write (none: all); ``scale``: the numbers for the ends of the overlay's colours, which follows from
-    the video.
-
-    >>> Job(("labels",), every=0)
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: every is 0; it must be a whole number of at least 1.
-    """
-
-    writes: tuple[str, ...]
-    every: int = 1
-    limit: int | None = None
-    name: str | None = None
-    start: Fraction | None = None
-    end: Fraction | None = None
-    max_pixels: int = MAX_PIXELS
-    max_hours: float = MAX_HOURS
-    setting: Mapping[str, str | None] = field(default_factory=dict)
-    strip: str = STRIPS[0]
-    classes: tuple[str, ...] = ()
-    scale: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        whole_number(self.every, "every")
-        whole_number(1 if self.limit is None else self.limit, "limit")
-        if self.strip not in STRIPS:
-            raise UsageError(f"strip is {self.strip!r}; it is one of {', '.join(STRIPS)}.")
-        Span(self.start or Fraction(0), self.end)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the options that decide the bytes of the results, as plain values for JSON."""
-        told = asdict(self) | {"writes": list(self.writes), "classes": list(self.classes)}
-        for name in ("setting", "name", "max_pixels", "max_hours", "scale"):
-            del told[name]
-        times = {name: None if told[name] is None else str(told[name]) for name in ("start", "end")}
-        return {**self.setting, **told, **times}
+if TYPE_CHECKING:
+    from clockseg.segmenting.work import OnProgress, Planned, Work
 
 
 class Piece(NamedTuple):
@@ -111,7 +65,7 @@ class PieceResult:
 
     def write(self, folder: Path) -> None:
         """Write the result into the piece's folder."""
-        (folder / PIECE).write_text(json.dumps(asdict(self) | {"figures": self.figures.facts()}))
+        (folder / PIECE).write_text(json.dumps(asdict(self)))
 
     @classmethod
     def read(cls, folder: Path) -> PieceResult | None:
@@ -139,23 +93,16 @@ def elapsed(results: Iterable[PieceResult]) -> float:
 
 
 def run_piece(
-    clip: Clip,
-    folder: Path,
-    net: StagedNetwork,
-    schedule: Schedule,
-    job: Job,
-    *,
-    size: Size | None = None,
-    progress: Callable[[Progress], None] = lambda progress: None,
+    work: Work, planned: Planned, number: int, clip: Clip, *, limit: int | None, on_progress: OnProgress
 ) -> PieceResult:
-    """Segment ``clip``, opened at the span of a piece, into ``folder``, which appears once all of it is complete.
+    """Segment ``clip``, opened at the span of piece ``number``, into the piece's folder; ``limit``: the most frames taken.
 
-    ``size``: (w, h) of the whole video's first frame, to which labels and overlay are resized (None: of this clip's). A
-    piece without a frame is complete too, and its ``empty`` gives the reason.
+    A piece without a frame is complete too, and its ``empty`` gives the reason.
     """
+    folder = planned.result.piece(number)
     try:
         with folder_beside(folder, "Give an --out that is writable and has room.") as part:
-            result = _run(clip, part, net, schedule, job, size, progress)
+            result = _written(work, planned, clip, part, limit, on_progress)
             result.write(part)
             shutil.rmtree(folder, ignore_errors=True)
             part.rename(folder)
@@ -165,48 +112,38 @@ def run_piece(
         release_memory()
 
 
-def _run(
-    clip: Clip,
-    folder: Path,
-    net: StagedNetwork,
-    schedule: Schedule,
-    job: Job,
-    size: Size | None,
-    progress: Callable[[Progress], None],
+def _written(
+    work: Work, planned: Planned, clip: Clip, folder: Path, limit: int | None, on_progress: OnProgress
 ) -> PieceResult:
-    begun = time.perf_counter()
-    run = _Run(net, schedule, clip, job, progress)
-    empty = ""
-    with clip, ExitStack() as stack:
-        stop = None if job.limit is None else (job.limit - 1) * job.every + 1
-        decoded = stack.enter_context(closing(prefetch(run.counted(islice(clip, stop)))))
-        writer = ResultWriter(
-            folder,
-            job.writes,
-            net,
-            fps=clip.fps,
-            every=job.every,
-            size=size,
-            strip=job.strip,
-            classes=class_numbers(net, job.classes),
-            scale=job.scale,
-        )
-        out = stack.enter_context(writer)
-        with Background(out.append) as background:
-            try:
-                for done in run.over(islice(decoded, 0, None, job.every)):
-                    background.put(*done)
-            except VideoError as error:
-                if run.figures.tally.frames:
-                    raise
-                empty = str(error)
-        # The pass stops early at the end of a limit.
-        clip.check_unchanged()
+    """Write the files of a piece into ``folder``."""
+    begun, empty = time.perf_counter(), ""
+    session = _Session(work, clip, limit, on_progress)
+    writer = ResultWriter(
+        folder,
+        work.writes,
+        work.net,
+        fps=clip.fps,
+        every=work.every,
+        size=planned.size,
+        strip=work.strip,
+        classes=work.class_ids(),
+        scale=planned.scale,
+    )
+    with clip, closing(session.frames()) as frames, writer as out, Background(out.append) as background:
+        try:
+            for done in frames:
+                background.put(*done)
+        except VideoError as error:
+            if session.figures.tally.frames:
+                raise
+            empty = str(error)
+    # A pass that a limit ends does not check this itself.
+    clip.check_unchanged()
     return PieceResult(
-        run.figures.plus({"busy writing": background.seconds + out.drawing_seconds}),
-        run.decoded,
+        session.figures.plus({"busy writing": background.seconds + out.drawing_seconds}),
+        session.decoded,
         (*clip.problems, *out.problems),
-        run.carry,
+        session.carry,
         out.end_seconds,
         time.perf_counter() - begun,
         empty,
@@ -215,76 +152,60 @@ def _run(
     )
 
 
-def class_numbers(net: StagedNetwork, names: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the ids of the classes of these names; None for no names. ``UsageError`` for a name the network lacks.
+class _Session:
+    """A network over the frames of a clip, and the sums of its records; ``decoded``: frames, taken or not."""
 
-    >>> from clockseg.networks.load import load
-    >>> class_numbers(load("street", engine=None), ["road"]) is not None
-    True
-    """
-    if not names:
-        return None
-    for name in names:
-        if name not in net.classes:
-            known = nearest(name, net.classes) if net.classes else "It outputs no classes."
-            raise UsageError(f"network {net.name!r} has no class {name!r}. {known}")
-    return tuple(net.classes.index(name) for name in dict.fromkeys(names))
+    def __init__(self, work: Work, clip: Clip, limit: int | None, on_progress: OnProgress) -> None:
+        self.decoded, self.figures, self.carry = 0, Figures(Tally(work.net.names)), str(work.schedule.carry)
+        self._work, self._clip, self._limit, self._on_progress = work, clip, limit, on_progress
+        self._expected = clip.expected(work.every, limit) or limit
+        self._stream, self._key_frames = stream(work.net, work.schedule), 0
+        self._meter = Meter(work.net, work.setting.get("digest") or "")
 
+    def frames(self) -> Generator[tuple[Frame, Array, Record], None, None]:
+        """Yield each frame taken with its output and its record, in order, once its output is known."""
+        every, run = self._work.every, self._stream
+        stop = None if self._limit is None else (self._limit - 1) * every + 1
+        with ExitStack() as stack:
+            decoded = stack.enter_context(closing(prefetch(self._counted(islice(self._clip, stop)))))
+            stack.enter_context(closing(run))
+            taken = islice(decoded, 0, None, every)
+            seen = (run.see(frame.picture, vectors=frame.vectors, item=frame) for frame in taken)
+            for one in stack.enter_context(closing(prefetch(seen))) if run.sees_ahead else seen:
+                # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
+                run.compile(one.image, vectors=one.vectors)
+                shown = run.run(one)
+                self.carry = str(settled(self._work.schedule.carry, one.vectors))
+                self._measure_confidence()
+                yield from self._told(shown)
+            yield from self._told(run.end())
 
-class _Run:
-    """A network over the frames of a clip, and the sums of its records."""
-
-    def __init__(
-        self, net: StagedNetwork, schedule: Schedule, clip: Clip, job: Job, progress: Callable[[Progress], None]
-    ) -> None:
-        self.net, self.stream, self.carry = net, stream(net, schedule), str(schedule.carry)
-        self.decoded, self.figures = 0, Figures(Tally(net.names))
-        self._schedule, self._seen = schedule, 0
-        self._name, self._progress = clip.name, progress
-        self._expected = clip.expected(job.every, job.limit) or job.limit
-        self._meter = Meter(net, job.setting.get("digest") or "")
-
-    def counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """Yield the frames, counting them as they are decoded."""
+    def _counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         for frame in frames:
             self.decoded = frame.index + 1
             yield frame
 
-    def over(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, Array, Record]]:
-        """Yield each frame with its output and its record, in order, once its output is known."""
-        seen = (self.stream.see(frame.picture, vectors=frame.vectors, item=frame) for frame in frames)
-        with closing(self.stream), closing(prefetch(seen) if self.stream.sees_ahead else seen) as ahead:
-            for one in ahead:
-                # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
-                self.stream.compile(one.image, vectors=one.vectors)
-                shown = self.stream.run(one)
-                self.carry = str(settled(self._schedule.carry, one.vectors))
-                self._look()
-                yield from self._told(shown)
-            yield from self._told(self.stream.end())
-
-    def _look(self) -> None:
+    def _measure_confidence(self) -> None:
         """Measure the confidence on some of the key frames, for networks that state theirs."""
-        maps = self.stream.key_maps
-        if maps is None or stated(self.net) is None:
+        maps = self._stream.key_maps
+        if maps is None or stated(self._work.net) is None:
             return
-        if looked_at(self._seen):
+        # On key frames 0, 1, 2, 4, 8 and so on, since it takes time.
+        if self._key_frames & (self._key_frames - 1) == 0:
             self.figures = self.figures.plus({"confidence": confidence_of(maps), "looked": 1})
-        self._seen += 1
+        self._key_frames += 1
 
     def _told(self, shown: Sequence[Shown]) -> Iterator[tuple[Frame, Array, Record]]:
         """Count frames that are done, and yield them."""
         for frame, output, record in shown:
-            if kind_of(self.net) == "values":
-                height, width = frame.picture.shape[:2]
-                checked_values(output, self.net, (width, height))
-            prices = self._meter.prices(frame.picture)
+            if kind_of(self._work.net) == "values":
+                checked_values(output, self._work.net, frame.size)
             self.figures = self.figures.add(
                 record,
                 first=not self.figures.tally.frames,
-                price=None if prices is None else prices.frame(record),
-                whole=None if prices is None else prices.whole,
+                prices=self._meter.prices(frame.picture),
                 decode_seconds=frame.decode_seconds,
             )
-            self._progress(Progress(self._name, self.figures.tally.frames, self._expected, self.figures.tally))
+            tally = self.figures.tally
+            self._on_progress(Progress(self._clip.name, tally.frames, self._expected, tally))
             yield frame, output, record

@@ -230,24 +230,14 @@ class ResultFolder:
     made: tuple[Path, ...] = ()
 
     @classmethod
-    def begin(
-        cls,
-        path: Path,
-        source: Path,
-        *,
-        overwrite: bool,
-        resume: bool | None = None,
-        keep: bool = False,
-    ) -> ResultFolder:
-        """Create the folder.
+    def begin(cls, path: Path, source: Path, *, keep: bool = False) -> ResultFolder:
+        """Create the folder; ``keep``: complete pieces of an earlier run stay.
 
-        ``resume``: None if the command has no ``--resume``; ``keep``: complete pieces stay. ``UsageError`` if there is a result and
-        ``overwrite`` is not set, or if the result would overwrite its ``source``; ``DataError`` if the folder can't be created.
+        ``UsageError`` if the result would overwrite its ``source``; ``DataError`` if the folder can't be created.
         """
         read, into = source.resolve(), path.resolve()
         if read == into or any(into / name in (read, *read.parents) for name in (*FILES.values(), SUMMARY)):
             raise UsageError(f"{path}: the result would be written over its input {source}; give another --out.")
-        cls.check_free(path, overwrite=overwrite, resume=resume)
         result = cls(path, tuple(folder for folder in (path, *path.parents) if not folder.exists()))
         with writing(path, "created"):
             path.mkdir(parents=True, exist_ok=True)
@@ -256,17 +246,19 @@ class ResultFolder:
             result.part.mkdir(exist_ok=True)
         return result
 
-    @classmethod
-    def check_free(cls, path: Path, *, overwrite: bool, resume: bool | None) -> None:
-        """Raise ``UsageError`` if the folder holds a result, complete or not, that is neither to be replaced nor resumed."""
-        old = [name for name in (*FILES.values(), SUMMARY) if (path / name).exists()]
+    def check_free(self, *, overwrite: bool, resume: bool | None = None) -> None:
+        """Raise ``UsageError`` if the folder holds a result, complete or not, that is neither to be replaced nor resumed.
+
+        ``resume``: None if the command has no ``--resume``.
+        """
+        old = [name for name in (*FILES.values(), SUMMARY) if (self.path / name).exists()]
         if old and not overwrite:
             replace = "give another --out, or --overwrite to replace it"
             leave = "" if resume is None else ", or --resume to keep what is complete"
-            raise UsageError(f"{path} holds a result already ({', '.join(old)}); {replace}{leave}.")
-        if not (resume or overwrite) and cls(path).begun():
+            raise UsageError(f"{self.path} holds a result already ({', '.join(old)}); {replace}{leave}.")
+        if not (resume or overwrite) and self.begun():
             on = "give another --out" if resume is None else "--resume goes on with it"
-            raise UsageError(f"{path} holds an unfinished result; {on}, --overwrite starts again.")
+            raise UsageError(f"{self.path} holds an unfinished result; {on}, --overwrite starts again.")
 
     @property
     def part(self) -> Path:

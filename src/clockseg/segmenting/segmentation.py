@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial, reduce
 from operator import add
@@ -18,12 +18,11 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import UsageError
-from clockseg.segmenting import workers
 from clockseg.segmenting.inputs import Input
-from clockseg.segmenting.manifest import Entry, Manifest, State, manifest, unwritable
-from clockseg.segmenting.pieces import Job, Piece, PieceResult
+from clockseg.segmenting.manifest import Entry, Manifest, manifest, unwritable, writing
+from clockseg.segmenting.pieces import Piece, PieceResult
 from clockseg.segmenting.results import SUMMARY, ResultFolder, apart, check_writes
-from clockseg.segmenting.work import Planned, Segmented, Work
+from clockseg.segmenting.work import OnProgress, Planned, Segmented, Work
 from clockseg.segmenting.workers import Workers
 from clockseg.showing.kind import kind_of
 from clockseg.video import InputChanged
@@ -49,7 +48,7 @@ def segment(
     name: str | None = None,
     strip: str = STRIPS[0],
     classes: Iterable[str] = (),
-    progress: Callable[[Progress], None] = lambda progress: None,
+    progress: OnProgress = lambda progress: None,
 ) -> Segmented:
     """Segment a video file, an image or a folder of images into a result folder.
 
@@ -78,26 +77,26 @@ def segment(
     writes = check_writes(write, kind_of(net))
     # The fraction that was meant: 0.2 as a float is a little more, and the frame at 0.2 s would be lost.
     start, end = (None if at is None else Fraction(at).limit_denominator(10**9) for at in (start_seconds, end_seconds))
-    job = Job(writes, every, limit, name, start, end, strip=strip, classes=tuple(classes))
-    work = Work(net, schedule_for(schedule, len(net)), job)
-    clip = ClipRun(Input(os.fspath(source), Path(folder)), Path(folder), limit=limit, overwrite=overwrite)
-    try:
-        while True:
-            step = clip.next_step()
-            if done := clip.settle(step, step.call(work, partial(_tell, progress, clip, step))):
-                return done
-    except BaseException as error:
-        if clip.planned is not None:
-            clip.planned.result.abandon()
-            if refused := unwritable(folder, error):
-                raise refused from error
-        raise
+    plan = schedule_for(schedule, len(net))
+    work = Work(net, plan, writes, every, limit, name, start, end, strip=strip, classes=tuple(classes))
+    clip = ClipRun(Input(os.fspath(source), Path(folder)), Path(folder))
+    ResultFolder(clip.folder).check_free(overwrite=overwrite)
+    with writing(clip.folder):
+        try:
+            while True:
+                step = clip.next_step()
+                if done := clip.settle(step, step.call(work, clip.watched(step, progress))):
+                    return done
+        except BaseException:
+            if clip.planned is not None:
+                clip.planned.result.abandon()
+            raise
 
 
 class Step(NamedTuple):
     """A step of a clip: ``call`` runs it in any process that has a ``Work``. ``piece``: the one it segments, if it is one's."""
 
-    call: workers.Step
+    call: Callable[[Work, OnProgress], Any]
     piece: Piece | None = None
 
 
@@ -106,14 +105,12 @@ class ClipRun:
     """One clip on its way to its result: it is planned, its pieces are segmented, and their files are joined.
 
     While it is ``ready``, take a step from ``next_step``, run it, and give its value to ``settle``. Steps of several pieces
-    may run at once, unless a ``limit`` decides which of them are needed. Pieces that are complete on disk are not run again.
+    may run at once, unless a limit decides which of them are needed. Pieces that are complete on disk are not run again;
+    ``keep``: those of an earlier run stay.
     """
 
     input: Input
     folder: Path
-    limit: int | None = None
-    overwrite: bool = False
-    resume: bool = False
     keep: bool = False
     planned: Planned | None = None
     results: dict[int, PieceResult] = field(default_factory=dict)
@@ -127,22 +124,23 @@ class ClipRun:
         return sum(result.figures.tally.frames for result in self.results.values())
 
     @property
+    def left(self) -> int | None:
+        """The most frames still to be taken; None: all."""
+        return None if self.planned is None or self.planned.limit is None else self.planned.limit - self.frames
+
+    @property
     def ready(self) -> bool:
         """True if there is a step that needs no result of those that are running."""
-        if self.planned is None or self.limit is not None:
-            return not self.running
-        return not self.running or bool(self.waiting)
+        return not self.running or (bool(self.waiting) and self.left is None)
 
     def next_step(self) -> Step:
         """Return the next step."""
         self.running += 1
         if self.planned is None:
-            plan = partial(Work.plan, source=self.input.source, folder=self.folder, overwrite=self.overwrite)
-            return Step(partial(plan, resume=self.resume, keep=self.keep))
-        left = None if self.limit is None else self.limit - self.frames
-        if self.waiting and (left is None or left > 0):
+            return Step(partial(Work.plan, source=self.input.source, folder=self.folder, keep=self.keep))
+        if self.waiting and self.left != 0:
             piece = self.waiting.pop(0)
-            return Step(partial(Work.run, planned=self.planned, piece=piece, left=left), piece)
+            return Step(partial(Work.run, planned=self.planned, piece=piece, left=self.left), piece)
         results = tuple(result for _, result in sorted(self.results.items()))
         return Step(partial(Work.finish, planned=self.planned, results=results))
 
@@ -159,29 +157,33 @@ class ClipRun:
             self.waiting = [piece for piece in value.pieces if piece.number not in self.results]
         return None
 
-    def update(self, step: Step, now: Progress) -> Progress:
-        """Return the progress of the clip, given that of one of its steps."""
-        if step.piece is None or self.planned is None:
-            return now
-        self.progress[step.piece.number] = now
-        tallies = [result.figures.tally for result in self.results.values()]
-        tally = reduce(add, tallies + [one.tally for one in self.progress.values()])
-        return Progress(now.clip, tally.frames, self.planned.expected, tally)
+    def watched(self, step: Step, on_progress: OnProgress) -> OnProgress:
+        """Return a function that takes the progress of a step, and passes that of the whole clip to ``on_progress``."""
+
+        def update(now: Progress) -> None:
+            if self.planned is not None and step.piece is not None:
+                self.progress[step.piece.number] = now
+                tallies = [result.figures.tally for result in self.results.values()]
+                tally = reduce(add, tallies + [one.tally for one in self.progress.values()])
+                on_progress(Progress(now.clip, tally.frames, self.planned.expected, tally))
+
+        return update
 
 
 class Outcome(NamedTuple):
-    """The outcome of one input: ``done`` in this run, done ``before`` by an earlier one, or the ``error`` it failed with."""
+    """The outcome of one input: what was ``done``, or the ``error`` it failed with.
+
+    ``before``: an earlier run did it; of its summary ``done`` has what the manifest repeats.
+    """
 
     input: Input
     done: Segmented | None = None
     error: Exception | None = None
-    before: Entry | None = None
+    before: bool = False
 
     @property
     def whole(self) -> bool:
         """True if all of the input was decoded and written."""
-        if self.before is not None:
-            return not self.before.problems
         return self.done is not None and not self.done.problems
 
 
@@ -191,7 +193,6 @@ def segment_many(
     workers: Callable[[], Workers],
     setting: dict[str, Any],
     *,
-    limit: int | None = None,
     overwrite: bool = False,
     resume: bool = False,
     on_progress: Callable[[Input, Progress], None] = lambda clip, progress: None,
@@ -199,15 +200,15 @@ def segment_many(
     """Segment clips into folders in ``out``, and yield the outcome of each as soon as it is known.
 
     ``workers`` are opened once and closed at the end, however the run ends. ``setting``: ``Work.facts`` of
-    the workers' work; ``limit``: the most frames of each clip, as in its ``Job``. ``resume``: skip inputs that the manifest of
-    ``out`` lists as done, and pieces that are complete, with the same setting (``UsageError`` if with another). A clip that
-    fails does not stop the others. After an interruption, complete pieces stay for a later run.
+    the workers' work. ``resume``: skip inputs that the manifest of ``out`` lists as done, and pieces that are complete, with
+    the same setting (``UsageError`` if with another). A clip that fails does not stop the others. After an interruption,
+    complete pieces stay for a later run.
     """
     with manifest(out) as known:
-        run = _Run(out, known, setting, limit, overwrite, resume)
+        run = _Run(out, known, setting, resume)
         waiting = []
         for input in run.named(inputs):
-            outcome = run.known(input)
+            outcome = run.known(input, overwrite=overwrite)
             if outcome is not None:
                 yield outcome
             else:
@@ -226,8 +227,6 @@ class _Run:
     out: Path
     manifest: Manifest
     setting: dict[str, Any]
-    limit: int | None
-    overwrite: bool
     resume: bool
     open: list[ClipRun] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -239,36 +238,44 @@ class _Run:
         new = apart((input.folder for input in inputs if input.key not in known), taken=known.values())
         return [input._replace(folder=known[input.key] if input.key in known else next(new)) for input in inputs]
 
-    def known(self, input: Input) -> Outcome | None:
+    def known(self, input: Input, *, overwrite: bool) -> Outcome | None:
         """Return the outcome of an input that needs no work: an earlier run did it, or its folder holds another result."""
         before = self.manifest.entries.get(input.key) if self.resume else None
+        folder = self.out / input.folder
         if before is not None:
             self._check_setting(before)
-            same = before.identity == source_identity(input.source)
-            if before.state == "done" and same and (self.out / before.folder / SUMMARY).is_file():
-                return Outcome(input, before=before)
+            if before.state == "done" and self._unchanged(input) and (folder / SUMMARY).is_file():
+                summary = before.figures | {"frames": before.frames, "problems": before.problems}
+                return Outcome(input, Segmented(folder, summary), before=True)
         try:
-            ResultFolder.check_free(self.out / input.folder, overwrite=self._may_replace(input), resume=self.resume)
+            # An earlier run may have been killed while the files got their names.
+            ResultFolder(folder).check_free(overwrite=overwrite or before is not None, resume=self.resume)
         except UsageError as error:
             # The manifest goes on saying what the result is.
             return Outcome(input, error=error)
         return None
 
-    def _may_replace(self, input: Input) -> bool:
-        """True also for a result that an earlier run began: it may have been killed while the files got their names."""
-        return self.overwrite or (self.resume and input.key in self.manifest.entries)
+    def _unchanged(self, input: Input) -> bool:
+        """True if the manifest knows the input, and it is still the same."""
+        before = self.manifest.entries.get(input.key)
+        return before is not None and before.identity == source_identity(input.source)
 
     def through(
         self, inputs: Sequence[Input], workers: Workers, on_progress: Callable[[Input, Progress], None]
     ) -> Iterator[Outcome]:
         """Keep the workers busy until all inputs are done."""
 
+        def locked(told: OnProgress, now: Progress) -> None:
+            with self.lock:
+                told(now)
+
         coming = iter(inputs)
         running: dict[Future[Any], tuple[ClipRun, Step]] = {}
         while True:
             while len(running) < workers.jobs and (clip := self._next(coming)) is not None:
                 step = clip.next_step()
-                running[workers.submit(step.call, partial(self._tell, on_progress, clip, step))] = clip, step
+                told = clip.watched(step, partial(on_progress, clip.input))
+                running[workers.submit(step.call, partial(locked, told))] = clip, step
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -283,11 +290,7 @@ class _Run:
             result = ResultFolder(clip.folder, (clip.folder,)) if clip.planned is None else clip.planned.result
             if not result.begun():
                 result.abandon()
-            self._put(clip, "waiting")
-
-    def _tell(self, on_progress: Callable[[Input, Progress], None], clip: ClipRun, step: Step, now: Progress) -> None:
-        with self.lock:
-            on_progress(clip.input, clip.update(step, now))
+            self._note(clip, state="waiting")
 
     def _next(self, coming: Iterator[Input]) -> ClipRun | None:
         """Return a clip with a step to run: one already begun if there is one, so that few are open at once."""
@@ -297,12 +300,12 @@ class _Run:
         input = next(coming, None)
         if input is None:
             return None
-        before = self.manifest.entries.get(input.key)
-        same = before is not None and before.identity == source_identity(input.source)
-        replace, folder = self._may_replace(input), self.out / input.folder
-        clip = ClipRun(input, folder, self.limit, replace, self.resume, keep=self.resume and same)
+        clip = ClipRun(input, self.out / input.folder, keep=self.resume and self._unchanged(input))
         self.open.append(clip)
-        self._put(clip, "running")
+        before = self.manifest.entries.get(input.key)
+        # Of the pieces that are there, which are those of an earlier run until the clip is planned.
+        identity = None if before is None else before.identity
+        self.manifest.put(Entry(input.key, str(input.folder), "running", setting=self.setting, identity=identity))
         return clip
 
     def _settle(self, clip: ClipRun, step: Step, future: Future[Any]) -> Outcome | None:
@@ -315,10 +318,14 @@ class _Run:
         with self.lock:
             done = clip.settle(step, future.result())
         if done is None:
-            self._put(clip, "running")
+            assert clip.planned is not None
+            now = {"pieces": len(clip.planned.pieces), "identity": clip.planned.identity}
+            self._note(clip, whole=len(clip.results), frames=clip.frames, **now)
             return None
         self.open.remove(clip)
-        self._put(clip, "done", done)
+        figures = {name: done.summary[name] for name in FIGURES}
+        # With a limit not all pieces are needed.
+        self._note(clip, state="done", pieces=len(clip.results), figures=figures, problems=done.problems)
         return Outcome(clip.input, done)
 
     def _failed(self, clip: ClipRun, error: Exception) -> Outcome:
@@ -328,40 +335,18 @@ class _Run:
         if clip.planned is not None and useless:
             clip.planned.result.abandon()
         error = unwritable(clip.folder, error) or error
-        self._put(clip, "failed", error=str(error))
+        self._note(clip, state="failed", error=str(error))
         return Outcome(clip.input, error=error)
 
-    def _put(self, clip: ClipRun, state: State, done: Segmented | None = None, *, error: str | None = None) -> None:
-        before = self.manifest.entries.get(clip.input.key)
-        summary = {} if done is None else done.summary
-        # With a limit not all pieces are needed.
-        pieces = len(clip.results) if done else len(clip.planned.pieces) if clip.planned else None
-        self.manifest.put(
-            Entry(
-                clip.input.key,
-                str(clip.input.folder),
-                state,
-                pieces=pieces,
-                whole=len(clip.results),
-                frames=clip.frames if clip.planned else None,
-                figures={name: summary[name] for name in FIGURES if name in summary},
-                problems=() if done is None else done.problems,
-                error=error,
-                setting=self.setting,
-                # Of the pieces that are there: a clip that is not planned yet has those of an earlier run, if any.
-                identity=clip.planned.identity if clip.planned else None if before is None else before.identity,
-            )
-        )
+    def _note(self, clip: ClipRun, **changes: Any) -> None:
+        """Change the entry of a clip in the manifest."""
+        self.manifest.put(replace(self.manifest.entries[clip.input.key], **changes))
 
     def _check_setting(self, entry: Entry) -> None:
-        for name in self.setting:
-            there, here = entry.setting.get(name), self.setting[name]
+        for name, here in self.setting.items():
+            there = entry.setting.get(name)
             if there != here:
                 raise UsageError(
                     f"{self.out}: its manifest is of another run: {name} {there!r} there, {here!r} now. Give what it was made "
                     "with, another --out, or --overwrite in place of --resume."
                 )
-
-
-def _tell(progress: Callable[[Progress], None], clip: ClipRun, step: Step, now: Progress) -> None:
-    progress(clip.update(step, now))

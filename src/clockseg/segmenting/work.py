@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -20,22 +20,16 @@ from clockseg import __version__
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, check
 from clockseg.clockwork.trace import Progress
-from clockseg.errors import VideoError
-from clockseg.files import printable
+from clockseg.errors import UsageError, VideoError, nearest, whole_number
+from clockseg.files import MAX_HOURS, MAX_PIXELS, printable
 from clockseg.segmenting.figures import doubt, run_facts, stated
-from clockseg.segmenting.joining import join_pieces, starts_of
-from clockseg.segmenting.pieces import (
-    Job,
-    Piece,
-    PieceResult,
-    class_numbers,
-    elapsed,
-    run_piece,
-)
+from clockseg.segmenting.joining import join_pieces
+from clockseg.segmenting.pieces import Piece, PieceResult, elapsed, run_piece
 from clockseg.segmenting.results import ResultFolder
 from clockseg.showing.kind import kind_of
 from clockseg.types import Array, Size
 from clockseg.video import Clip, Span, boundaries, open_clip
+from clockseg.video.drawing import STRIPS
 from clockseg.video.overlay import ENDS, SAMPLED
 
 OnProgress: TypeAlias = Callable[[Progress], None]
@@ -45,25 +39,31 @@ SAMPLES = 8
 
 @dataclass(frozen=True)
 class Segmented:
-    """The result of one clip: its folder, its summary, and a sentence for each loss while decoding and writing."""
+    """The result of one clip: its folder and its summary."""
 
     folder: Path
     summary: dict[str, Any]
-    problems: tuple[str, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A sentence for each loss while decoding and writing."""
+        return tuple(self.summary["problems"])
 
 
 class Planned(NamedTuple):
     """A clip on its way into its result folder: what it is cut into, and (w, h) of its first frame if into several.
 
-    ``identity``: that of the clip (``Clip.identity``) as it was cut; if it is another one later, the run fails.
-    ``scale``: the numbers for the ends of the overlay's colours, for networks that give numbers.
+    ``expected``: about how many frames will be taken, at most ``limit``. ``identity``: that of the clip (``Clip.identity``) as
+    it was cut; if it is another one later, the run fails. ``scale``: the numbers for the ends of the overlay's colours, for
+    networks that give numbers.
     """
 
     source: Path
     result: ResultFolder
     pieces: tuple[Piece, ...]
-    size: Size | None
-    expected: int | None
+    size: Size | None = None
+    expected: int | None = None
+    limit: int | None = None
     identity: str | None = None
     scale: tuple[float, float] | None = None
 
@@ -75,113 +75,149 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """A network, a schedule and a job, applied to each clip in steps that may run in different processes.
+    """A network, a schedule and options, applied to each clip in steps that may run in different processes.
 
     Call ``plan`` once, ``run`` for each piece, then ``finish``. All take ``on_progress``, which is called as frames are done. Each
     step writes all of its files or none; what it needs of those before is on disk and in ``Planned``. Errors are those of
     ``segment``; after one, ``abandon`` the result folder or leave it to be resumed.
+
+    ``writes``: kinds of ``results.FILES``; ``every``: take each n-th frame only; ``limit``: the most frames of each clip;
+    ``start`` and ``end``: the part of the video in seconds on its own time line (None: all); ``max_pixels`` of a picture and
+    ``max_hours`` of a video: larger ones are refused; ``name`` of the schedule; ``setting``: plain values that identify the
+    network and how it runs; ``strip``: what the overlay shows of when the network ran (``drawing.STRIPS``); ``classes``: names
+    of those to draw and write (none: all).
     """
 
     net: StagedNetwork
     schedule: Schedule
-    job: Job
+    writes: tuple[str, ...]
+    every: int = 1
+    limit: int | None = None
+    name: str | None = None
+    start: Fraction | None = None
+    end: Fraction | None = None
+    max_pixels: int = MAX_PIXELS
+    max_hours: float = MAX_HOURS
+    setting: Mapping[str, str | None] = field(default_factory=dict)
+    strip: str = STRIPS[0]
+    classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        whole_number(self.every, "every")
+        whole_number(1 if self.limit is None else self.limit, "limit")
+        if self.strip not in STRIPS:
+            raise UsageError(f"strip is {self.strip!r}; it is one of {', '.join(STRIPS)}.")
+        Span(self.start or Fraction(0), self.end)
         check(self.net, self.schedule)
-        class_numbers(self.net, self.job.classes)
+        self.class_ids()
+
+    @property
+    def _schedule_name(self) -> str:
+        return self.name or repr(self.schedule)
+
+    def class_ids(self) -> tuple[int, ...] | None:
+        """Return the ids of the classes to draw and write, None for all; ``UsageError`` for a name the network lacks."""
+        for name in self.classes:
+            if name not in self.net.classes:
+                known = nearest(name, self.net.classes) if self.net.classes else "It outputs no classes."
+                raise UsageError(f"network {self.net.name!r} has no class {name!r}. {known}")
+        return tuple(self.net.classes.index(name) for name in dict.fromkeys(self.classes)) or None
 
     def facts(self) -> dict[str, Any]:
         """Return everything that decides the bytes of the results, as plain values: a run is resumed with the same only."""
         return {
             "network": self.net.name,
             "engine": self.net.engine,
-            "schedule": self.job.name or repr(self.schedule),
+            "schedule": self._schedule_name,
             "carry": str(self.schedule.carry),
-            **self.job.facts(),
+            **self.setting,
+            "writes": list(self.writes),
+            "every": self.every,
+            "limit": self.limit,
+            "start": None if self.start is None else str(self.start),
+            "end": None if self.end is None else str(self.end),
+            "strip": self.strip,
+            "classes": list(self.classes),
             "clockseg": __version__,
         }
 
     def plan(
-        self,
-        on_progress: OnProgress,
-        source: str | os.PathLike[str],
-        folder: Path,
-        *,
-        overwrite: bool = False,
-        resume: bool = False,
-        keep: bool = False,
+        self, on_progress: OnProgress, source: str | os.PathLike[str], folder: Path, *, keep: bool = False
     ) -> Planned:
         """Open the clip, cut it into pieces and make its folder; with ``keep``, complete pieces stay."""
-        job = self.job
-        with self._open(source, job.start, job.end) as clip:
-            _check_length(clip, job)
-            edges = pairwise((job.start, *self._boundaries(clip), job.end))
-            found = tuple(Piece(number, *edge) for number, edge in enumerate(edges))
-            size = clip.size if len(found) > 1 else None
+        with self._open(source, self.start, self.end) as clip:
+            hours = (clip.duration_seconds or 0.0) / 3600
+            if hours > self.max_hours:
+                raise VideoError(
+                    f"{clip.path}: its header says {hours:.1f} hours; at most {self.max_hours:g} are taken. Give an --end, or "
+                    "more --max-hours if it is really so long."
+                )
+            edges = pairwise((self.start, *self._boundaries(clip), self.end))
+            pieces = tuple(Piece(number, *edge) for number, edge in enumerate(edges))
+            size = clip.size if len(pieces) > 1 else None
             clip.check_unchanged()
             scale = self._scale(clip)
-            result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, resume=resume, keep=keep)
-            expected = clip.expected(job.every, job.limit) or job.limit
-            return Planned(clip.path, result, found, size, expected, clip.identity, scale)
+            result = ResultFolder.begin(folder, clip.path, keep=keep)
+            expected = clip.expected(self.every, self.limit) or self.limit
+            return Planned(clip.path, result, pieces, size, expected, self.limit, clip.identity, scale)
 
     def run(self, on_progress: OnProgress, planned: Planned, piece: Piece, *, left: int | None = None) -> PieceResult:
         """Segment one piece; ``left``: the most frames still to be taken (None: all)."""
         clip = self._open(planned.source, piece.start, piece.end)
-        job = replace(self.job, limit=left, scale=planned.scale)
         clip.check_unchanged(planned.identity)
-        folder = planned.result.piece(piece.number)
-        return run_piece(clip, folder, self.net, self.schedule, job, size=planned.size, progress=on_progress)
+        return run_piece(self, planned, piece.number, clip, limit=left, on_progress=on_progress)
 
     def finish(self, on_progress: OnProgress, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
         """Join the files of the pieces, and move them into the result folder."""
         begun = time.perf_counter()
         figures = reduce(add, [result.figures for result in results])
-        problems = _problems(planned, results)
         if not figures.tally.frames:
             raise VideoError(results[0].empty)
+        # The number of the frame with which each piece begins.
+        starts = list(accumulate((result.decoded for result in results[:-1]), initial=0))
         with self._open(planned.source, None, None) as clip:
             clip.check_unchanged(planned.identity)
             folders = [planned.result.piece(piece.number) for piece in planned.pieces[: len(results)]]
             made = planned.result.part / "joined"
-            problems = (*problems, *join_pieces(folders, results, made, clip, self.job))
+            cut = self.limit is not None or self.end is not None
+            ends = [result.end_seconds for result in results if cut and result.end_seconds is not None]
+            lost = join_pieces(folders, starts, made, self.writes, clip, self.start, ends[-1] if ends else None)
             clip.check_unchanged()
-            wall = elapsed(results) + time.perf_counter() - begun
         files = [file for result in results for file in result.files]
         doubts = doubt(figures.confidence, stated(self.net))
         summary: dict[str, Any] = {
             "input": printable(clip.name),
             "source": printable(str(planned.source.absolute())),
             "source_identity": clip.identity,
-            **figures.summary(wall),
-            "starts": list(starts_of(results)),
-            **run_facts(self.net, self.job.name or repr(self.schedule), results[0].carry),
-            "only_classes": list(self.job.classes),
+            **figures.summary(elapsed(results) + time.perf_counter() - begun),
+            "starts": starts,
+            **run_facts(self.net, self._schedule_name, results[0].carry),
+            "only_classes": list(self.classes),
             **({"files": files} if files else {}),
             **({} if planned.scale is None else {"value_scale": list(planned.scale)}),
-            "problems": list(problems),
+            "problems": [*_problems(planned, results), *lost],
             "warnings": [doubts] if doubts else [],
         }
         planned.result.publish(made, summary)
-        return Segmented(planned.result.path, summary, problems)
+        return Segmented(planned.result.path, summary)
 
     def _scale(self, clip: Clip) -> tuple[float, float] | None:
         """Return the numbers for the ends of the overlay's colours; None if no frame gives finite numbers.
 
         The network runs on ``SAMPLES`` frames, evenly spaced over the part, or the first ones if it has no times.
         """
-        job = self.job
-        if kind_of(self.net) != "values" or "overlay" not in job.writes:
+        if kind_of(self.net) != "values" or "overlay" not in self.writes:
             return None
-        moments, count = [job.start], SAMPLES
+        moments, count = [self.start], SAMPLES
         if clip.kind == "video" and clip.duration_seconds is not None:
-            begin = float(job.start or 0)
-            end = clip.duration_seconds if job.end is None else min(clip.duration_seconds, float(job.end))
+            begin = float(self.start or 0)
+            end = clip.duration_seconds if self.end is None else min(clip.duration_seconds, float(self.end))
             if end > begin:
                 places = [begin + (end - begin) * (number + 0.5) / SAMPLES for number in range(SAMPLES)]
                 moments, count = [Fraction(place).limit_denominator(1000) for place in places], 1
         found: list[Array] = []
         for moment in moments:
-            with self._open(clip.path, moment, job.end) as part, suppress(VideoError):
+            with self._open(clip.path, moment, self.end) as part, suppress(VideoError):
                 found += [_numbers(self.net, frame.image) for frame in islice(part, count)]
         numbers = np.concatenate(found) if found else np.zeros(0)
         if not numbers.size:
@@ -193,12 +229,11 @@ class Work:
         # Identities of instances go on from frame to frame, so such a video is one piece.
         if clip.kind != "video" or kind_of(self.net) == "instances":
             return ()
-        return boundaries(clip.path, start=self.job.start, end=self.job.end)
+        return boundaries(clip.path, start=self.start, end=self.end)
 
     def _open(self, source: str | os.PathLike[str], start: Fraction | None, end: Fraction | None) -> Clip:
-        job = self.job
-        vectors = self.schedule.carry.reads_vectors and job.every == 1
-        return open_clip(source, max_pixels=job.max_pixels, vectors=vectors, span=Span(start, end))
+        vectors = self.schedule.carry.reads_vectors and self.every == 1
+        return open_clip(source, max_pixels=self.max_pixels, vectors=vectors, span=Span(start, end))
 
 
 def _numbers(net: StagedNetwork, image: Array) -> Array:
@@ -209,15 +244,6 @@ def _numbers(net: StagedNetwork, image: Array) -> Array:
     flat = (values if values.ndim == 2 else values[0]).ravel()
     flat = flat[:: max(1, flat.size // SAMPLED)]
     return np.asarray(flat[np.isfinite(flat)], np.float64)
-
-
-def _check_length(clip: Clip, job: Job) -> None:
-    hours = (clip.duration_seconds or 0.0) / 3600
-    if hours > job.max_hours:
-        raise VideoError(
-            f"{clip.path}: its header says {hours:.1f} hours; at most {job.max_hours:g} are taken. Give an --end, or more "
-            "--max-hours if it is really so long."
-        )
 
 
 def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ...]:

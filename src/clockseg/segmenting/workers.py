@@ -62,10 +62,14 @@ class WorkerLost(ClocksegError):
     """A worker ended during a step."""
 
 
+Ran: TypeAlias = tuple[Any, Exception | None]
+"""The value of a step, or the error that it raised."""
+
+
 class Worker(Protocol):
     """Runs one step at a time elsewhere: ``WorkerLost`` if it ends during the step. ``close`` ends it at once."""
 
-    def run(self, step: Step, on_progress: OnProgress) -> Any: ...
+    def run(self, step: Step, on_progress: OnProgress) -> Ran: ...
     def close(self) -> None: ...
 
 
@@ -101,11 +105,15 @@ class Pool:
         try:
             while True:
                 try:
-                    return self._workers[number].run(step, on_progress)
+                    value, error = self._workers[number].run(step, on_progress)
                 except WorkerLost:
                     tries += 1
                     if not self._replaced(number) or tries == TRIES:
                         raise
+                else:
+                    if error is not None:
+                        raise error
+                    return value
         finally:
             self._free.put(number)
 
@@ -133,26 +141,25 @@ class Process:
             self._process.start()
         theirs.close()
 
-    def run(self, step: Step, on_progress: OnProgress) -> Any:
-        """Run a step there, and return its value or raise its error."""
+    def run(self, step: Step, on_progress: OnProgress) -> Ran:
+        """Run a step there."""
         with contextlib.suppress(OSError):  # it died while idle: there is nothing to receive
             self._connection.send(step)
-        while isinstance(message := self._received(), Progress):
+        while True:
+            try:
+                message: Progress | Ran = self._connection.recv()
+            except (EOFError, OSError):
+                self._process.join()
+                raise WorkerLost(_cause(self._process.exitcode)) from None
+            if not isinstance(message, Progress):
+                return message
             on_progress(message)
-        return unpacked(message)
 
     def close(self) -> None:
         """Kill the process."""
         self._process.kill()
         self._process.join()
         self._connection.close()
-
-    def _received(self) -> Any:
-        try:
-            return self._connection.recv()
-        except (EOFError, OSError):
-            self._process.join()
-            raise WorkerLost(_cause(self._process.exitcode)) from None
 
 
 def _cause(code: int | None) -> str:
@@ -180,73 +187,20 @@ def _serve(connection: Connection, recipe: Recipe) -> None:
     # For systems whose signals can't be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    serving = Serving(recipe)
+    serving, told = Serving(recipe), 0.0
+
+    def on_progress(now: Progress) -> None:
+        nonlocal told
+        if time.monotonic() - told > PROGRESS_SECONDS:
+            told = time.monotonic()
+            connection.send(now)
+
     while True:
         try:
             step: Step = connection.recv()
         except (EOFError, OSError):
             return
-        connection.send(serving.packed(step, _sending(connection)))
-
-
-class Serving:
-    """The part of a worker that is in another process: it makes its ``Work`` at the first step.
-
-    >>> serving = Serving(lambda: None)
-    >>> unpacked(serving.packed(lambda work, on_progress: 7, print))
-    7
-    >>> unpacked(serving.packed(lambda work, on_progress: 1 / 0, print))
-    Traceback (most recent call last):
-        ...
-    ZeroDivisionError: division by zero
-    """
-
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-        self._work: Work | None = None
-
-    def packed(self, step: Step, on_progress: OnProgress) -> tuple[Any, Exception | None]:
-        """Run a step, and return its value or its error for ``unpacked`` in the first process."""
-        try:
-            self._work = self._work or self._recipe()
-            return step(self._work, on_progress), None
-        except Exception as error:
-            return None, sendable(error)
-
-
-def unpacked(result: tuple[Any, Exception | None]) -> Any:
-    """Return the value of a step, or raise its error."""
-    value, error = result
-    if error is not None:
-        raise error
-    return value
-
-
-def sendable(error: Exception) -> Exception:
-    """Return the error; one that cannot be pickled, as some libraries' cannot, is replaced by its text.
-
-    >>> sendable(ValueError("no"))
-    ValueError('no')
-    >>> sendable(ValueError(lambda: 0)).args[0][:12]
-    'ValueError: '
-    """
-    try:
-        again = pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error if type(again) is type(error) else RuntimeError(str(error))
-
-
-def _sending(connection: Connection) -> OnProgress:
-    last = 0.0
-
-    def on_progress(now: Progress) -> None:
-        nonlocal last
-        if time.monotonic() - last > PROGRESS_SECONDS:
-            last = time.monotonic()
-            connection.send(now)
-
-    return on_progress
+        connection.send(serving.run(step, on_progress))
 
 
 def _end_with_parent() -> None:
@@ -255,3 +209,29 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
+
+
+class Serving:
+    """The part of a worker that is in another process: it makes its ``Work`` at the first step.
+
+    >>> serving = Serving(lambda: None)
+    >>> serving.run(lambda work, on_progress: 7, print), serving.run(lambda work, on_progress: 1 / 0, print)
+    ((7, None), (None, ZeroDivisionError('division by zero')))
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._work: Work | None = None
+
+    def run(self, step: Step, on_progress: OnProgress) -> Ran:
+        """Run a step; an error that cannot be pickled, as some libraries' cannot, is replaced by its text."""
+        try:
+            self._work = self._work or self._recipe()
+            return step(self._work, on_progress), None
+        except Exception as error:
+            try:
+                again = pickle.loads(pickle.dumps(error))
+            except Exception:
+                again = None
+            same = type(again) is type(error)
+            return None, error if same else RuntimeError(f"{type(error).__name__}: {error}")

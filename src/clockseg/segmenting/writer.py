@@ -31,7 +31,6 @@ from clockseg.video.output import CloseOrAbort
 from clockseg.video.overlay import HEAT_COLOURS, colours_of
 
 Append: TypeAlias = Callable[[Frame, Any, Record], None]
-_FRAME = '{"frame": '
 
 
 class ResultWriter(CloseOrAbort):
@@ -65,10 +64,7 @@ class ResultWriter(CloseOrAbort):
         self._appends: list[Append] = []
         self._values: ValueWriter | None = None
         self._drawing: Background[Frame, Any, Record] | None = None
-        # The table that keeps these ids and makes all others 255.
-        ids = np.arange(256)
-        self._kept = None if classes is None else np.where(np.isin(ids, classes), ids, 255).astype(np.uint8)
-        self._instances = None if classes is None or kind_of(net) != "instances" else tuple(classes)
+        self._classes = classes
         with ExitStack() as stack:
             self._trace = stack.enter_context((folder / FILES["trace"]).open("w")) if "trace" in writes else None
             if "labels" in writes:
@@ -110,10 +106,8 @@ class ResultWriter(CloseOrAbort):
         if self._every > 1:
             # It is shown until the next one taken, however long it lasted itself.
             frame = replace(frame, duration=None)
-        if self._instances is not None:
-            output = output.only(np.isin(output.classes, self._instances))
-        elif self._kept is not None:
-            output = cv2.LUT(np.asarray(output), self._kept)
+        if self._classes is not None:
+            output = _only(output, self._classes)
         if frame.file is not None:
             self.files.append(printable(frame.file))
         for append in self._appends:
@@ -132,6 +126,14 @@ class ResultWriter(CloseOrAbort):
         """Close the files as they are."""
         aborted = RuntimeError("aborted")
         self._open.__exit__(type(aborted), aborted, None)
+
+
+def _only(output: Any, classes: Sequence[int]) -> Any:
+    """Return the instances of these classes, or the label map with all other labels replaced by 255."""
+    if isinstance(output, Instances):
+        return output.only(np.isin(output.classes, classes))
+    ids = np.arange(256)
+    return cv2.LUT(np.asarray(output), np.where(np.isin(ids, classes), ids, 255).astype(np.uint8))
 
 
 def _maps(video: LabelWriter | ValueWriter) -> Append:
@@ -210,16 +212,6 @@ def trace_line(frame: Frame, record: Record, *, encode_seconds: float, more: Map
         },
         allow_nan=False,
     )
-
-
-def renumbered(line: str, by: int) -> str:
-    """Return a line that ``trace_line`` made with ``by`` added to its frame number.
-
-    >>> renumbered('{"frame": 2, "pts": 1}', 100)
-    '{"frame": 102, "pts": 1}'
-    """
-    number, comma, rest = line.removeprefix(_FRAME).partition(",")
-    return f"{_FRAME}{int(number) + by}{comma}{rest}"
 
 
 def _finite(signal: float | None) -> float | None:
