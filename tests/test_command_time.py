@@ -17,21 +17,15 @@ from clockseg.planning.candidates import SKIP, Candidate
 from clockseg.planning.command_time import CommandTime, command_times, promise
 from clockseg.planning.frontier import Goal
 from clockseg.planning.planner import Plan, Variant
-from clockseg.planning.recommendation import unbeaten
-from clockseg.planning.trial import Sums, Trial, agreement
+from clockseg.planning.trial import Agreement, Trial
 from toy_networks import toy
 from video_making import picture, write_video
 
 
-def sums(right: int, time: float, of: int = 100) -> Sums:
-    """``right`` of ``of`` pixels agree, in ``time`` of the uncut network's."""
-    truth = np.zeros((1, of), np.uint8)
-    shown = np.array([[0] * right + [1] * (of - right)], np.uint8)
-    return Sums(agreement(truth, shown, 2), time, 1, 1)
-
-
-def trial(period: int, tuned: Sums, held_back: Sums, carry: str = "warp(flow)") -> Trial:
-    return Trial(0, Candidate(SKIP, period, carry), tuned, held_back, (tuned,))
+def trial(time: float, tuned: int, held_back: int) -> Trial:
+    """In ``time`` of the uncut network's, so many of a hundred pixels agree."""
+    half, other = (Agreement(np.array([[right], [100], [100]])) for right in (tuned, held_back))
+    return Trial(0, Candidate(SKIP, 4, "warp(flow)"), time, 0.25, half, other, (half,))
 
 
 def planned(goal: Goal, chosen: Trial) -> Plan:
@@ -39,24 +33,12 @@ def planned(goal: Goal, chosen: Trial) -> Plan:
 
 
 def test_the_worse_half_of_the_video_is_promised() -> None:
-    plan = planned(Goal(keep=0.95), trial(4, sums(97, 0.2), sums(94, 0.3)))
-    assert (plan.met, plan.kept, plan.promised, plan.promised_time) == (True, False, 0.94, 0.3)
-    plan = planned(Goal(keep=0.95), trial(4, sums(97, 0.2), sums(99, 0.1)))
-    assert (plan.met, plan.kept, plan.promised, plan.promised_time) == (True, True, 0.97, 0.2)
-    assert not planned(Goal(time=0.25), trial(4, sums(97, 0.2), sums(99, 0.3))).kept
-
-
-def test_a_schedule_that_skipping_with_motion_beats_is_not_recommended() -> None:
-    chosen = replace(trial(2, sums(97, 0.3), sums(90, 0.3)), candidate=Candidate(SKIP, 2, "identity"))
-    better, slower, worse = (
-        trial(3, sums(96, 0.3), sums(95, 0.3)),
-        trial(4, sums(99, 0.4), sums(99, 0.4)),
-        trial(6, sums(80, 0.1), sums(80, 0.1)),
-    )
-    assert unbeaten(chosen, [chosen, better, slower, worse]) is better
-    assert unbeaten(chosen, [chosen, slower, worse]) is chosen
-    still = replace(better, candidate=Candidate(SKIP, 3, "identity"))
-    assert unbeaten(chosen, [chosen, still]) is chosen
+    plan = planned(Goal(keep=0.95), trial(0.2, 97, 94))
+    assert (plan.met, plan.kept, plan.promised) == (True, False, 0.94)
+    plan = planned(Goal(keep=0.95), trial(0.2, 97, 99))
+    assert (plan.met, plan.kept, plan.promised) == (True, True, 0.97)
+    assert planned(Goal(time=0.25), trial(0.2, 97, 90)).kept
+    assert not planned(Goal(time=0.25), trial(0.3, 97, 99)).kept
 
 
 @pytest.fixture
@@ -74,7 +56,7 @@ def test_the_command_is_measured_with_the_plan_and_with_the_reference_on_every_f
         return [CommandTime(1.0, 0.1), CommandTime(1.0, 0.2)]
 
     monkeypatch.setattr(command_time, "command_times", measured)
-    chosen = trial(4, sums(97, 0.2), sums(97, 0.2))
+    chosen = trial(0.2, 97, 97)
     variants = (Variant(toy(), "large", "320"), Variant(toy(), "small", None, "bf16"))
     plan = replace(planned(Goal(keep=0.9), replace(chosen, variant=1)), variants=variants)
     found = promise(plan, read_data(video), write=("labels",), engine="openvino", threads=2)

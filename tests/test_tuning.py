@@ -253,7 +253,7 @@ def test_the_command_writes_a_file_that_evaluate_takes(capsys, video, network, t
 def test_the_fixed_threshold_clocks_and_several_videos(capsys, video, network, tmp_path) -> None:
     other = write_video(tmp_path / "still.mp4", [frame(3)] * 8)
     common = ["--fire-rate", 0.4, "--keep", "threshold", "--network", network, "--engine", "onnxruntime"]
-    found = tuned(capsys, video, other, *common, "--clock", "difference({}, of='scores', watch=1)", "--cap", 5)
+    found = tuned(capsys, video, other, *common, "--clock", 'difference({}, of="scores", watch=1)', "--cap", 5)
     assert found["schedule"] == (f'either(difference({found["threshold"]!r}, of="scores", watch=1), at_least_every(5))')
     assert found["fixed"]["schedule"] == found["schedule"]
     assert [clip["frames"] for clip in found["clips"]] == [30, 8]
@@ -311,13 +311,14 @@ def test_a_video_of_one_frame_is_no_help(capsys, network, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--clock", "alternating"], "give adaptive, difference, confidence"),
-        (["--clock", "adaptive(0.25)"], "all arguments but the threshold"),
-        (["--clock", "adaptive({}, 1)"], "all arguments but the threshold"),
-        (["--clock", "adaptive("], "all arguments but the threshold"),
-        (["--clock", "difference(off='pixels')"], "unexpected keyword argument 'off'"),
-        (["--clock", "confidence"], "--keep threshold"),
-        (["--clock", "adaptive(watch=3)"], "Give at most 2"),
+        (["--clock", "alternating"], "has no {} for its threshold"),
+        (["--clock", "adaptive(0.25)"], "has no {} for its threshold"),
+        (["--clock", "no_such({})"], "no_such"),
+        (["--clock", "adaptive({}"], "was never closed"),
+        (["--clock", "difference({}, off='pixels')"], "unexpected keyword argument 'off'"),
+        (["--clock", "confidence({})"], "confidence can't be paced"),
+        (["--clock", "either(adaptive({}), at_least_every(8))"], "Use either and both around paced(..)"),
+        (["--clock", "adaptive({}, watch=3)"], "Give at most 2"),
         (["--out", "schedule.txt"], "ends in .toml"),
     ],
 )

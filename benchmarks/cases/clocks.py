@@ -20,7 +20,7 @@ from clockseg import adaptive, budget, carried, difference, load, motion_residua
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.execution.recording import Recording, needs
 from clockseg.libraries import opencv
-from clockseg.planning.trial import Sums, agreement
+from clockseg.planning.trial import Agreement
 from clockseg.planning.tuning import tried, tune
 
 OPTIONS = {"threads": None}
@@ -62,11 +62,11 @@ def _taped(net: StagedNetwork, frames: Iterable[Any]) -> Recording:
 def _agreeing(recording: Recording, schedule: Any) -> Facts:
     """Return the rate, and the agreement of labels with those of every frame."""
     classes = len(recording.net.classes)
-    total, fired = Sums(np.zeros((3, classes), np.int64)), []
+    total, fired = Agreement(np.zeros((3, classes), np.int64)), []
     for index, played in enumerate(recording.play(schedule)):
         frame = np.broadcast_to(np.uint8(0), recording.frames[index].shape)
         truth = recording.net.restore(recording.look("output", index), frame)
-        total += Sums(agreement(truth, played.output.value, classes))
+        total += Agreement.of(truth, played.output.value, classes)
         fired.append(played.record.fired[-1])
     return {"rate": float(np.mean(fired[1:])), "pixel_acc": total.pixel_acc, "mean_iu": total.mean_iu}
 

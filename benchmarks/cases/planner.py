@@ -50,8 +50,8 @@ def _planned(asked: Namespace, video: str, variants: list[Variant]) -> Facts:
         way = ("plan", found.variants[trial.variant].net, parse_schedule(trial.candidate.text))
         _, one = compared(found.variants[0].net, [way], clip)
         ran = {"evaluate_agreement": one["pixels"], "evaluate_relative_time": one["time"]}
-        times = {"relative_time": trial.tuned.relative_time, "held_back_relative_time": trial.held_back.relative_time}
-        answers.append({"goal": name, "met": goal.met(trial), **planned, **times, **ran})
+        planned["relative_time"] = trial.relative_time
+        answers.append({"goal": name, "met": goal.met(trial), **planned, **ran})
     apart = [found.goal.agreement(one.held_back) - found.goal.promised(one) for one in found.trials]
     off = {"worst": min(apart), "within_a_point": sum(one >= -0.01 for one in apart) / len(apart)}
     told = {"video": video, "networks": [variant.name for variant in variants], "frames": found.frames}

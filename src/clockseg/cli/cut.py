@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     found = cut_network(_source(args, said), args.out, said=said, cutting=cutting, **how)
     if clips:
         try:
-            found, _ = recommend(found, clips, callbacks=Callbacks(step=say), **how)
+            found = recommend(found, clips, callbacks=Callbacks(step=say), **how)
         except (UsageError, DataError) as error:
             warn(f"no schedule was measured, so the default is recommended: {error}")
     elif args.schedule is None:

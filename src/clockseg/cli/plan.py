@@ -37,17 +37,11 @@ DESCRIPTION = """Find the best way to run a network on your video: the schedule,
 Every network runs once on up to --limit frames. Many schedules (clock, rate, carry) are then replayed on the recording,
 with exactly the labels of a real run; their time is predicted from the measured time of each kind of frame. The
 reference is the output of the first network, at the first size and precision, on every frame; its uncut time counts as 1. The
-plan is chosen on half of the video, in alternating blocks, and checked on the other half. Both results are printed, and the
+plan is chosen on half of the video, in alternating blocks, and checked on the other half. Both agreements are printed, and the
 worse one is promised. At the end, clockseg segment runs on up to 240 frames of the video, at most --limit, to measure the time
 of the whole command.
 
 FILE.toml holds the network and the schedule; use it with clockseg segment VIDEO --schedule FILE.toml --out DIR."""
-
-
-SEEN = 8
-"""Recorded frames after which the time of the plan is estimated."""
-TIMES, BESIDE = 4, 80
-"""Estimated time of a plan: so many times that of recording its frames and, for measuring costs and the command, so many more."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -73,12 +67,15 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _add_goal(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("goal (one of them)")
     one = group.add_mutually_exclusive_group(required=True)
-    one.add_argument("--keep", type=above_zero, metavar="SHARE", help="minimum agreement, such as 0.99; minimizes time")
-    help = "maximum share of the uncut time, such as 0.33; maximizes agreement"
+    keep = "minimum share of pixels with the every-frame label, such as 0.99; minimizes time"
+    one.add_argument("--keep", type=above_zero, metavar="SHARE", help=keep)
+    help = "maximum share of the uncut time, such as 0.33; maximizes the share of pixels"
     one.add_argument("--time", type=above_zero, metavar="SHARE", help=help)
-    help = "minimum frames per second on this machine; maximizes agreement"
+    help = "minimum frames per second on this machine; maximizes the share of pixels"
     one.add_argument("--fps", type=above_zero, metavar="FPS", help=help)
-    help = "measure of agreement: the share of pixels, or the mIoU of classes with at least 0.1 %% of them (default: pixel_acc)"
+    help = (
+        "instead of the share of pixels, use the mIoU of the classes with at least 0.1 %% of them (default: pixel_acc)"
+    )
     group.add_argument("--measure", choices=("pixel_acc", "mean_iu"), default="pixel_acc", help=help)
 
 
@@ -129,17 +126,10 @@ def _planned(args: argparse.Namespace, clips: list[Clip], account: Account) -> P
     goal = Goal(keep=args.keep, time=args.time, fps=args.fps, measure=args.measure)
     variants = _variants(args)
     tell = (lambda sentence: None) if args.quiet else say
-    times: list[float] = []
-
-    def recorded(done: int, of: int) -> None:
-        show(Progress("recording", done, of, Tally(("every",))))
-        times.append(time.monotonic())
-        if done == SEEN:
-            minutes = TIMES * (of + BESIDE) * (times[-1] - times[0]) / (SEEN - 1) / 60
-            tell(f"planning on {of} frames takes about {max(1, round(minutes))} min")
-
     with shown("recording", quiet=args.quiet) as show:
-        callbacks = Callbacks(recorded, tell, account.cut_short)
+        callbacks = Callbacks(
+            lambda done, of: show(Progress("recording", done, of, Tally(("every",)))), tell, account.cut_short
+        )
         most_bytes = 1_000_000 * args.disk
         return plan(
             variants, clips, goal, also=args.clock, limit=args.limit, most_bytes=most_bytes, callbacks=callbacks
@@ -183,40 +173,32 @@ def _text(plan: Plan, command: CommandPromise | None, seconds: float, command_se
     cells: dict[str, Callable[[Trial], str]] = {
         "schedule": lambda one: ("* " if one is plan.chosen else "  ") + one.candidate.text,
         "network": lambda one: plan.variants[one.variant].name,
-        "tuned: time": lambda one: f"{one.tuned.relative_time:.3f}",
+        "time": lambda one: f"{one.relative_time:.3f}",
+        "network rate": lambda one: _percent(one.network_rate),
         "promised": lambda one: _percent(plan.goal.promised(one)),
-        "held back: time": lambda one: f"{one.held_back.relative_time:.3f}",
-        "agreement": lambda one: _percent(one.held_back.pixel_acc),
+        "pixels": lambda one: _percent(one.held_back.pixel_acc),
         "mIoU": lambda one: _percent(one.held_back.mean_iu),
-        "network rate": lambda one: _percent(one.held_back.network_rate),
     }
     goal, chosen = plan.goal, plan.chosen
-    measure = "pixel agreement" if goal.measure == "pixel_acc" else "agreement (mIoU)"
+    what, unit = ("the share of the pixels", "of the pixels") if goal.measure == "pixel_acc" else ("the mIoU", "mIoU")
     told = (
-        f"tuned: time and promised {measure}, less its standard error, on the half of the video that the plan is chosen on. held "
-        "back: time, agreement of pixels, mIoU and network rate on the other half.\n"
+        f"promised: {what} as on every frame, less its standard error, on the half of the video that the plan is chosen on. pixels: "
+        "that share on the other half, and mIoU there.\n"
         f"Times are relative to {plan.variants[0].name}, uncut, on every frame ({1000 * plan.uncut_seconds:.1f} ms per frame in "
         f"{plan.variants[0].net.engine}). {len(plan.trials)} schedules were tried on {plan.frames} frames ({plan.reason}) in "
         f"{seconds:.0f} s.\n"
-        f"* {chosen.candidate.text} on {plan.variant.name}: promised {_percent(plan.promised)} {measure} in "
-        f"{plan.promised_time:.3f} of the time; measured on held-back blocks {_percent(goal.agreement(chosen.held_back))} in "
-        f"{chosen.held_back.relative_time:.3f}."
+        f"* {chosen.candidate.text} on {plan.variant.name}: promised {_percent(plan.promised)} {unit} in "
+        f"{chosen.relative_time:.3f} of the time; measured on the other half {_percent(goal.agreement(chosen.held_back))}."
     )
     told += "" if command is None else f"\n{_told(command)} Measuring this took {command_seconds:.0f} s more."
     return f"{columns(_shown(plan), cells, left=2)}\n\n{told}"
 
 
 def _told(command: CommandPromise) -> str:
-    frames, planned, every = command.frames, command.planned, command.every_frame
-    writes = f"The whole command, {', '.join(command.write)} written"
-    if frames is None:
-        return (
-            f"{writes}: {1 / planned.per_frame:.0f} FPS, and {planned.start:.1f} s to start; "
-            f"{command.faster:.1f}x as fast as every frame."
-        )
+    frames, seconds = command.frames, command.planned.seconds(command.frames)
     return (
-        f"{writes}: {frames} frames in {planned.seconds(frames):.1f} s ({planned.fps(frames):.0f} FPS), "
-        f"{command.faster:.1f}x as fast as every frame, which takes {every.seconds(frames):.1f} s."
+        f"The whole command, {', '.join(command.write)} written: {frames} frames in {seconds:.1f} s ({frames / seconds:.0f} FPS), "
+        f"{command.faster:.1f}x as fast as every frame, which takes {command.every_frame.seconds(frames):.1f} s."
     )
 
 
@@ -225,7 +207,7 @@ def _shown(plan: Plan) -> list[Trial]:
     found = plan.frontier
     step = max(1, -(-len(found) // ROWS))
     rows = {id(trial): trial for trial in [*found[::step], found[-1], plan.chosen]}
-    return sorted(rows.values(), key=lambda trial: trial.tuned.relative_time)
+    return sorted(rows.values(), key=lambda trial: trial.relative_time)
 
 
 def _warnings(plan: Plan) -> list[str]:
@@ -237,14 +219,13 @@ def _warnings(plan: Plan) -> list[str]:
     if not plan.met:
         return [
             f"no schedule runs in {plan.goal.time:.3f} of the time; the fastest takes "
-            f"{chosen.tuned.relative_time:.3f}. Give a smaller --size or --network as well, or a higher share."
+            f"{chosen.relative_time:.3f}. Give a smaller --size or --network as well, or a higher share."
         ]
     if plan.kept:
         return []
     return [
-        f"the goal is met on the blocks that chose the plan, but not on those held back, so the promise is "
-        f"{_percent(plan.promised)} in {plan.promised_time:.3f} of the time. Plan on more frames (--limit), or ask for a "
-        "little more than you need."
+        "the goal is met on the half of the video that the plan was chosen on, but not on the other, so the promise is "
+        f"{_percent(plan.promised)}. Plan on more frames (--limit), or ask for a little more than you need."
     ]
 
 

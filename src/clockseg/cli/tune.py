@@ -19,7 +19,6 @@ from clockseg.cli.options import (
     share,
 )
 from clockseg.cli.terminal import columns, percent, shown, warn
-from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -52,12 +51,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--fire-rate", required=True, type=share, metavar="RATE", help=help)
     group = parser.add_argument_group("clock")
     help = (
-        "adaptive, difference, confidence or package.module:name, with all arguments but the threshold by name, such as "
-        'adaptive(watch=1) or difference(of="pixels") (default: adaptive)'
+        'a clock with {} in place of its threshold, such as "difference({}, of=\\"pixels\\")" (default: adaptive({}))'
     )
-    group.add_argument("--clock", default="adaptive", metavar="SPEC", help=help)
+    group.add_argument("--clock", default="adaptive({})", metavar="SPEC", help=help)
     group.add_argument("--cap", type=positive, metavar="N", help="fire at least every N frames")
-    help = "keep the fire rate by adapting the threshold, or keep the threshold, as in the paper (default: rate)"
+    help = (
+        "keep the fire rate by adapting the threshold, or keep the threshold, as in the paper and for clocks that can't be "
+        "paced (default: rate)"
+    )
     group.add_argument("--keep", choices=("rate", "threshold"), default="rate", help=help)
     add_network_options(parser)
     add_frames_options(parser)
@@ -67,20 +68,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Record, tune, print and write; 1 if a clip failed or was cut short."""
     from clockseg.execution.recording import record
-    from clockseg.planning.fire_rate import at_fire_rate, clock_text, to_record
+    from clockseg.planning.fire_rate import at_fire_rate, to_record
 
-    clock = clock_text(args.clock)
-    if args.keep == "rate" and clock.startswith("confidence("):
-        raise UsageError(
-            "confidence can't be paced, because it has no reference to compare with. Add --keep threshold."
-        )
     check_schedule_file(args, [args.clock])
     account = Account()
     clips = clips_of(args, account)
     if not clips:
         return 1
     net = load_network(args)
-    keep = to_record(net, clock)
+    paced = args.keep == "rate"
+    keep = to_record(net, args.clock, paced=paced)
 
     def one(clip: Clip) -> Recording:
         images = (frame.image for frame in frames_of(clip, net, account, quiet=args.quiet))
@@ -91,8 +88,7 @@ def run(args: argparse.Namespace) -> int:
         return 1
     setting = {"precision": args.precision, "every": args.every}
     setting |= {} if args.size is None else {"size": args.size}
-    paced = args.keep == "rate"
-    found = at_fire_rate(net, clock, recorded, args.fire_rate, cap=args.cap, paced=paced, setting=setting)
+    found = at_fire_rate(net, args.clock, recorded, args.fire_rate, cap=args.cap, paced=paced, setting=setting)
     publish_schedule(args, found.facts(), found.file(), lambda: _text(found))
     if abs(found.point.fire_rate - found.fixed.asked) > NEAR:
         asked, closest = percent(found.fixed.asked), percent(found.point.fire_rate)

@@ -31,8 +31,8 @@ MOST, LEAST = 240, 12
 class CommandTime:
     """The time of the command: ``start`` seconds, and ``per_frame`` seconds for each frame.
 
-    >>> CommandTime(1.0, 0.02).seconds(200), CommandTime(1.0, 0.02).fps(200)
-    (5.0, 40.0)
+    >>> CommandTime(1.0, 0.02).seconds(200)
+    5.0
     """
 
     start: float
@@ -42,38 +42,30 @@ class CommandTime:
         """Return the seconds for so many frames."""
         return self.start + frames * self.per_frame
 
-    def fps(self, frames: int) -> float:
-        """Return the mean rate over so many frames, start-up included."""
-        return frames / self.seconds(frames)
-
 
 @dataclass(frozen=True)
 class CommandPromise:
     """The time promised for ``clockseg segment`` with a plan, and with its reference on every frame.
 
-    ``frames``: of all clips together, None if a header does not tell; ``write``: the outputs written.
+    ``frames``: of all clips together; of one whose header does not tell, those that it was measured on. ``write``: the
+    outputs written.
     """
 
-    frames: int | None
+    frames: int
     write: tuple[str, ...]
     planned: CommandTime
     every_frame: CommandTime
 
     @property
     def faster(self) -> float:
-        """The speed-up of the command over every frame, for these frames; without their number, for many."""
-        if self.frames is None:
-            return self.every_frame.per_frame / max(self.planned.per_frame, 1e-9)
+        """The speed-up of the command over every frame."""
         return self.every_frame.seconds(self.frames) / self.planned.seconds(self.frames)
 
     def facts(self) -> dict[str, Any]:
-        """Return plain values; seconds are None if the number of frames is unknown."""
+        """Return plain values."""
         ways = {"planned": self.planned, "every_frame": self.every_frame}
-        found = {
-            name: asdict(one) | {"seconds": None if self.frames is None else one.seconds(self.frames)}
-            for name, one in ways.items()
-        }
-        return {"frames": self.frames, "write": list(self.write), "times_as_fast": self.faster, **found}
+        seconds = {name: asdict(way) | {"seconds": way.seconds(self.frames)} for name, way in ways.items()}
+        return {"frames": self.frames, "write": list(self.write), "times_as_fast": self.faster, **seconds}
 
 
 def promise(
@@ -90,9 +82,8 @@ def promise(
     ``write``: the outputs to write; ``engine`` and ``threads``: as given to the command. ``limit``: the most frames
     to measure on. Errors as of ``command_times``.
     """
-    lengths = [clip_length(clip)[0] for clip in clips]
-    longest = max(range(len(clips)), key=lambda at: lengths[at])
-    clip = clips[longest]
+    lengths = [min(MOST, limit) if length >= UNKNOWN else length for length in map(clip_length, clips)]
+    length, clip = max(zip(lengths, clips, strict=True), key=lambda one: one[0])
     common = ["--write", ",".join(write), "--engine", engine, "--every", str(clip.every)]
     common += [] if threads is None else ["--threads", str(threads)]
     ways = []
@@ -101,9 +92,7 @@ def promise(
         network = ["--network", variant.network, "--precision", variant.precision]
         ways.append([*common, *network, *size, "--schedule", schedule])
     source = clip.images[0].parent if clip.images else clip.path
-    planned, every_frame = command_times(source, min(lengths[longest], limit), ways)
-    frames = sum(lengths)
-    return CommandPromise(None if frames >= UNKNOWN else frames, tuple(write), planned, every_frame)
+    return CommandPromise(sum(lengths), tuple(write), *command_times(source, min(length, limit), ways))
 
 
 def command_times(source: Path, frames: int, ways: Sequence[Sequence[str]]) -> list[CommandTime]:

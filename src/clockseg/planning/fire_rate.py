@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from clockseg.clocks.change import NEVER
-from clockseg.clocks.expressions import parsed, source
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import UsageError
@@ -18,37 +15,19 @@ from clockseg.planning.candidates import PLACE
 from clockseg.planning.schedule_file import ScheduleFile
 from clockseg.planning.tuning import Point, Replayed, Tuned, tried, tune
 
-CLOCKS = ("adaptive", "difference", "confidence")
 
+def to_record(net: StagedNetwork, clock: str, *, paced: bool) -> frozenset[Key]:
+    """Return what a recording must hold: what the clock watches, and the last stage's labels, which tell what holding costs.
 
-def clock_text(text: str) -> str:
-    """Return a clock with ``{}`` for its threshold; ``UsageError`` for anything else.
-
-    >>> clock_text("adaptive(watch=1)")
-    'adaptive({}, watch=1)'
+    ``clock``, ``paced``: as for ``at_fire_rate``. ``UsageError`` for a clock that can't be tuned or paced.
     """
-    given = text.strip()
-    try:
-        node = parsed(given)
-    except SyntaxError:
-        node = ast.Constant(None)
-    call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
-    name = source(given, call.func)
-    if [ast.unparse(one) for one in call.args] not in ([], [PLACE]) or not (
-        name in CLOCKS or re.fullmatch(r"[\w.]+:[\w.]+", name)
-    ):
+    if PLACE not in clock:
         raise UsageError(
-            f"--clock {text!r}: give {', '.join(CLOCKS)} or package.module:name, with all arguments but the threshold by "
-            'name, such as difference(of="pixels").'
+            f"the clock {clock!r} has no {PLACE} for its threshold; give one such as adaptive({PLACE}, watch=1)."
         )
-    arguments = [PLACE, *(ast.unparse(keyword).replace("'", '"') for keyword in call.keywords)]
-    return f"{name}({', '.join(arguments)})"
-
-
-def to_record(net: StagedNetwork, clock: str) -> frozenset[Key]:
-    """Return what a recording must hold: what the clock watches, and the last stage's labels, which tell what holding costs."""
     last = {label_map(len(net))} if net.stages[-1].scores is not None else set()
-    return needs(net, [parse_schedule(clock.replace(PLACE, "0.5"))]) | last
+    fixed = clock.replace(PLACE, "0.5")
+    return needs(net, [parse_schedule(f"paced({fixed}, 0.5)" if paced else fixed)]) | last
 
 
 @dataclass(frozen=True)

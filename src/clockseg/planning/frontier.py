@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from clockseg.errors import UsageError
-from clockseg.planning.trial import Sums, Trial
+from clockseg.planning.trial import Agreement, Trial
 
 Measure: TypeAlias = Literal["pixel_acc", "mean_iu"]
 _SUCH_AS = {"time": 0.33, "fps": 30}
@@ -48,7 +48,7 @@ class Goal:
         """
         return self if self.fps is None else Goal(time=1 / (self.fps * uncut_seconds), measure=self.measure)
 
-    def agreement(self, found: Sums) -> float:
+    def agreement(self, found: Agreement) -> float:
         """Return the agreement by this goal's measure."""
         return found.pixel_acc if self.measure == "pixel_acc" else found.mean_iu
 
@@ -58,10 +58,9 @@ class Goal:
 
     def error(self, trial: Trial) -> float:
         """Return the standard error of the agreement over the blocks (jackknife); 0 for one block."""
-        blocks, total = trial.blocks, trial.tuned
-        if len(blocks) < 2:
+        if len(trial.blocks) < 2:
             return 0.0
-        left = [self.agreement(replace(total, pixels=total.pixels - one.pixels)) for one in blocks]
+        left = [self.agreement(trial.tuned - one) for one in trial.blocks]
         mean = sum(left) / len(left)
         return math.sqrt((len(left) - 1) / len(left) * sum((one - mean) ** 2 for one in left))
 
@@ -69,23 +68,23 @@ class Goal:
         """Return True if the trial meets the goal."""
         if self.keep is not None:
             return self.promised(trial) >= self.keep
-        return self.time is not None and trial.tuned.relative_time <= self.time
+        return self.time is not None and trial.relative_time <= self.time
 
     def best(self, trials: Iterable[Trial]) -> Trial:
         """Return the best trial that meets the goal; if none does, the one nearest to it."""
         found = list(trials)
         meeting = [trial for trial in found if self.met(trial)]
         if self.keep is not None:
-            cheap = min(meeting, key=lambda trial: trial.tuned.relative_time, default=None)
+            cheap = min(meeting, key=lambda trial: trial.relative_time, default=None)
             return cheap or max(found, key=self.promised)
         good = max(meeting, key=self.promised, default=None)
-        return good or min(found, key=lambda trial: trial.tuned.relative_time)
+        return good or min(found, key=lambda trial: trial.relative_time)
 
 
 def frontier(goal: Goal, trials: Iterable[Trial]) -> list[Trial]:
     """Return the trials that no faster one exceeds in promised agreement, the fastest first."""
     found: list[Trial] = []
-    for trial in sorted(trials, key=lambda one: (one.tuned.relative_time, -goal.promised(one))):
+    for trial in sorted(trials, key=lambda one: (one.relative_time, -goal.promised(one))):
         if not found or goal.promised(trial) > goal.promised(found[-1]):
             found.append(trial)
     return found

@@ -95,17 +95,9 @@ class Plan:
         return min(self.goal.promised(self.chosen), math.inf if math.isnan(held_back) else held_back)
 
     @property
-    def promised_time(self) -> float:
-        """The share of the uncut time that the plan promises: the longer one of the two halves of the video."""
-        held_back = self.chosen.held_back.relative_time
-        return max(self.chosen.tuned.relative_time, 0.0 if math.isnan(held_back) else held_back)
-
-    @property
     def kept(self) -> bool:
         """True if the promise, to which the blocks held back contribute, meets the goal."""
-        if self.goal.keep is not None:
-            return self.promised >= self.goal.keep
-        return self.goal.time is None or self.promised_time <= self.goal.time
+        return self.met if self.goal.keep is None else self.promised >= self.goal.keep
 
     def facts(self) -> dict[str, Any]:
         """Return what ``clockseg plan --json`` prints."""
@@ -114,7 +106,6 @@ class Plan:
             "met": self.met,
             "kept": self.kept,
             "promised": self.promised,
-            "promised_time": self.promised_time,
             "reference": self.variants[0].name,
             "engine": self.variants[0].net.engine,
             "uncut_seconds": self.uncut_seconds,
@@ -133,6 +124,8 @@ class Plan:
             "size": variant.size,
             "precision": variant.precision,
             "schedule": trial.candidate.text,
+            "relative_time": trial.relative_time,
+            "network_rate": trial.network_rate,
             "promised": self.goal.promised(trial),
             "tuned": trial.tuned.facts(),
             "held_back": trial.held_back.facts(),
@@ -151,9 +144,8 @@ class Plan:
             "reference": self.variants[0].name,
             "measure": self.goal.measure,
             "promised": self.promised,
-            "relative_time": self.promised_time,
             "held_back": self.goal.agreement(chosen.held_back),
-            "held_back_relative_time": chosen.held_back.relative_time,
+            "relative_time": chosen.relative_time,
         }
         stages = variant.net.names
         return ScheduleFile(chosen.candidate.text, variant.net.name, stages, tuned, run)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
-import time
+import timeit
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -18,9 +17,8 @@ from clockseg.networks.checking import picture
 from clockseg.networks.cutting import CutNetwork
 from clockseg.networks.load import load
 from clockseg.networks.source import Told
-from clockseg.planning.candidates import SKIP
 from clockseg.planning.frontier import Goal
-from clockseg.planning.planner import Plan, Trial, Variant, plan
+from clockseg.planning.planner import Variant, plan
 from clockseg.planning.taping import Callbacks
 from clockseg.showing.kind import kind_of
 from clockseg.showing.stream import run
@@ -40,26 +38,28 @@ def recommend(
     threads: int | None = None,
     frames: int = FRAMES,
     callbacks: Callbacks = Callbacks(),  # noqa: B008 - frozen
-) -> tuple[CutNetwork, Plan]:
-    """Measure schedules on ``clips``, write the best one into the sidecar, and return the network with it and the plan.
+) -> CutNetwork:
+    """Measure schedules on ``clips``, write the best one into the sidecar, and return the network with it.
 
-    ``engine``, ``threads``: to measure in; ``frames``: looked at. Errors as of ``plan``; ``UsageError`` for instances.
+    It is the one that agrees most on all frames, since nothing is promised of other ones. ``engine``, ``threads``: to measure
+    in; ``frames``: looked at. Errors as of ``plan``; ``UsageError`` for instances.
     """
     net = load(cut.file, engine=engine, threads=threads)
     if kind_of(net) == "instances":
         raise UsageError(f"network {net.name!r} gives instances; schedules are compared by their label maps.")
     found = plan([Variant(net, str(cut.file))], clips, Goal(time=SHARE), limit=frames, callbacks=callbacks)
-    best = unbeaten(found.chosen, found.trials)
-    total = best.all_frames
+    in_time = [one for one in found.trials if one.relative_time <= SHARE]
+    best = max(in_time, key=lambda one: (one.tuned + one.held_back).pixel_acc, default=found.chosen)
+    agreement = (best.tuned + best.held_back).pixel_acc
     why = (
-        f"{100 * total.pixel_acc:.1f} % of the pixels as on every frame, in {total.relative_time:.2f} of the time: the "
+        f"{100 * agreement:.1f} % of the pixels as on every frame, in {best.relative_time:.2f} of the time: the "
         f"best of {len(found.trials)} schedules on {found.frames} frames of {', '.join(str(clip.path) for clip in clips)}"
     )
     text = best.candidate.text
     told = (*(one for one in cut.told if one.what != "schedule"), Told("schedule", text, why))
     said = replace(cut.sidecar, schedule=text)
     sidecar.write(said, cut.file.with_suffix(".json"))
-    return replace(cut, sidecar=said, told=told, inspection=replace(cut.inspection, schedule=text)), found
+    return replace(cut, sidecar=said, told=told, inspection=replace(cut.inspection, schedule=text))
 
 
 def timed_default(cut: CutNetwork, *, engine: str = "auto", threads: int | None = None) -> CutNetwork:
@@ -87,25 +87,4 @@ def timed_default(cut: CutNetwork, *, engine: str = "auto", threads: int | None 
 
 def _seconds(call: Callable[[], object], repeat: int = 1) -> float:
     """Return the median of ``repeat`` times of ``call``, in seconds, after one that compiles."""
-    times = [time.perf_counter()]
-    for _ in range(repeat + 1):
-        call()
-        times.append(time.perf_counter())
-    return statistics.median(after - before for before, after in itertools.pairwise(times[1:]))
-
-
-def unbeaten(chosen: Trial, trials: Sequence[Trial]) -> Trial:
-    """Return ``chosen``, unless running on every n-th frame with motion agrees at least as much in at most the time.
-
-    Both are compared on all frames, those held back included.
-    """
-    plain = [one for one in trials if one.candidate.kind == SKIP and one.candidate.carry != "identity"]
-    best = chosen.all_frames
-    better = [
-        one
-        for one in plain
-        if one.all_frames.pixel_acc >= best.pixel_acc
-        and one.all_frames.relative_time <= best.relative_time
-        and one is not chosen
-    ]
-    return max(better, key=lambda one: one.all_frames.pixel_acc, default=chosen)
+    return statistics.median(timeit.repeat(call, number=1, repeat=1 + repeat)[1:])

@@ -76,7 +76,7 @@ class Search:
         least = min(self.costs.seconds[family].values()) / self.costs.uncut
         if self.goal.time is not None:
             return least <= self.goal.time
-        return not self.trials or least < self.goal.best(self.trials).tuned.relative_time
+        return not self.trials or least < self.goal.best(self.trials).relative_time
 
     def _climb(self, scene: Scene, candidates: Sequence[Candidate]) -> None:
         """Try all candidates, then numbers between two neighbours of which one meets the goal and the other does not."""

@@ -19,11 +19,8 @@ from clockseg.video.threads import prefetch
 
 BLOCKS = 10
 """Blocks of a clip if it has enough frames; the blocks of a short clip are shorter."""
-LEAST = 8
-"""Frames of a block, at least."""
-BLOCK_SECONDS = 4.0
-FPS = 25.0
-"""Assumed for a clip that has no frame rate."""
+LEAST, MOST = 8, 100
+"""Frames of a block."""
 SAMPLES = 36
 """Consecutive frames on which costs are measured."""
 SAMPLE_BYTES = 100_000_000
@@ -59,14 +56,11 @@ class Taped:
     @classmethod
     def empty(cls, nets: Sequence[StagedNetwork], candidates: Sequence[Sequence[Candidate]], classes: int) -> Taped:
         """Return recordings without frames, which keep what the candidates of each network read."""
-        truth = Truth(classes)
-        keeps = [
-            needs(net, [schedule_of(net, one) for one in each], outputs=True)
-            for net, each in zip(nets, candidates, strict=True)
-        ]
-        return cls(
-            [Scene(i, Recording(net, keep), truth) for i, (net, keep) in enumerate(zip(nets, keeps, strict=True))]
-        )
+        truth, scenes = Truth(classes), []
+        for number, (net, each) in enumerate(zip(nets, candidates, strict=True)):
+            keep = needs(net, [schedule_of(net, one) for one in each], outputs=True)
+            scenes.append(Scene(number, Recording(net, keep), truth))
+        return cls(scenes)
 
     def add(self, frame: ClipFrame, slot: Slot) -> None:
         """Run every network on one more frame and record it."""
@@ -114,11 +108,10 @@ def taped(
     made, some = Taped.empty(nets, candidates, classes), Taped.empty(nets, candidates, classes)
     room = max(1, most_bytes // bytes_per_frame(some, clips, vectors=vectors))
     lengths = [clip_length(clip) for clip in clips]
-    counts = shares([count for count, _ in lengths], min(most, room))
-    for clip, (length, fps), count in zip(clips, lengths, counts, strict=True):
+    counts = shares(lengths, min(most, room))
+    for clip, length, count in zip(clips, lengths, counts, strict=True):
         start = 1_000_000 * made.frames
-        chosen = slots(length, count, round(BLOCK_SECONDS * fps / clip.every))
-        for frame, slot in _frames_of(clip, chosen, vectors, callbacks.problem):
+        for frame, slot in _frames_of(clip, slots(length, count), vectors, callbacks.problem):
             made.add(frame, slot._replace(block=start + slot.block))
             callbacks.frames(made.frames, sum(counts))
         clip.check_unchanged()
@@ -159,18 +152,18 @@ def shares(lengths: Sequence[int], most: int) -> list[int]:
     return list(found.values())
 
 
-def slots(frames: int, most: int, block: int) -> Iterator[Slot]:
+def slots(frames: int, most: int) -> Iterator[Slot]:
     """Yield the frames to look at in order, ``most`` of ``frames`` (all if there are fewer).
 
-    Blocks of about ``block`` consecutive frames; every other one is held back. If there are more frames than may be looked
+    They are in blocks of consecutive frames, of which every other one is held back. If there are more frames than may be looked
     at, runs of two blocks are spread evenly over them, and begin with a block of either kind in turn. The length of a
     video from its header may be wrong or ``UNKNOWN``; then the frames from the start are taken.
 
-    >>> [(slot.frame, slot.held_back) for slot in slots(90, 32, 8) if slot.first]
+    >>> [(slot.frame, slot.held_back) for slot in slots(90, 32) if slot.first]
     [(0, False), (74, True)]
     """
     taken = min(most, frames)
-    length = max(LEAST, min(block, taken // BLOCKS))
+    length = max(LEAST, min(MOST, taken // BLOCKS))
     for number, run in enumerate(_runs(frames, taken, 2 * length)):
         blocks = max(1, round(len(run) / length))
         for place, index in enumerate(run):
@@ -193,21 +186,15 @@ def _frames_of(
     clip: Clip, chosen: Iterator[Slot], vectors: bool, problem: Callable[[str], None]
 ) -> Iterator[tuple[ClipFrame, Slot]]:
     """Decode a clip, and yield the frames that are ``chosen``."""
-    slot = next(chosen, None)
-    decoded = enumerate(clip.frames(problem=problem, vectors=vectors))
-    with closing(prefetch(frame for frame in decoded)) as frames:
-        for index, frame in frames:
-            if slot is None:
+    wanted = {slot.frame: slot for slot in chosen}
+    with closing(prefetch(clip.frames(problem=problem, vectors=vectors))) as frames:
+        for index, frame in enumerate(frames):
+            if not wanted:
                 break
-            if index == slot.frame:
-                yield frame, slot
-                slot = next(chosen, None)
+            if index in wanted:
+                yield frame, wanted.pop(index)
 
 
-def clip_length(clip: Clip) -> tuple[int, float]:
-    """Return the number of frames of a clip, from its header, and its FPS."""
-    frames = clip.expected() or clip.limit or UNKNOWN
-    if clip.images:
-        return frames, FPS if clip.classes is None or not clip.classes.fps else clip.classes.fps
-    with clip.open() as video:
-        return frames, FPS if video.fps is None else float(video.fps)
+def clip_length(clip: Clip) -> int:
+    """Return the number of frames of a clip, from its header."""
+    return clip.expected() or clip.limit or UNKNOWN

@@ -1,11 +1,11 @@
-"""Trials: the agreement and the time of one schedule, replayed from a recording block by block."""
+"""Trials: the agreement and the time of one schedule, replayed from a recording."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clockseg.clockwork.facts import facts
-from clockseg.clockwork.schedule import Schedule
 from clockseg.evaluation.labels import checked_labels
 from clockseg.evaluation.metrics import AGREEMENT_SHARE, finite
 from clockseg.execution.recording import Recording, Store
@@ -37,92 +35,66 @@ class Slot(NamedTuple):
     held_back: bool
 
 
-def agreement(truth: Labels, shown: Labels, classes: int) -> Array:
-    """Count the pixels of two label maps of one shape, whose ids are below ``classes``.
-
-    Returns int64 [3, classes]: of each class, the pixels in both maps, in ``truth``, and in ``shown``.
-
-    >>> agreement(np.uint8([1, 1]), np.uint8([1, 0]), 3).tolist()
-    [[0, 1, 0], [0, 2, 0], [1, 1, 0]]
-    """
-    return np.array([np.bincount(part.ravel(), minlength=classes) for part in (truth[truth == shown], truth, shown)])
-
-
 @dataclass(frozen=True, eq=False)
-class Sums:
-    """Sums over frames, addable: ``pixels``, as of ``agreement``; over the ``frames`` that are timed, their ``time`` in multiples
-    of the uncut reference's, and the number of them on which the ``network`` ran.
+class Agreement:
+    """Agreement of label maps with those of the reference; addable.
 
-    >>> one = Sums(agreement(np.uint8([[0, 0, 1]]), np.uint8([[0, 1, 1]]), 2))
-    >>> (one + one).pixel_acc, round(one.mean_iu, 3)
-    (0.6666666666666666, 0.5)
+    ``counts``: int64 [3, classes]: of each class, the pixels in both maps, in the reference's, and in the other one. Scores
+    are NaN without pixels.
+
+    >>> one = Agreement.of(np.uint8([[0, 0, 1]]), np.uint8([[0, 1, 1]]), 2)
+    >>> one.counts.tolist(), (one + one).pixel_acc, round(one.mean_iu, 3)
+    ([[1, 1], [2, 1], [1, 2]], 0.6666666666666666, 0.5)
     """
 
-    pixels: Array
-    time: float = 0.0
-    frames: int = 0
-    network: int = 0
+    counts: Array
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(
-            self.pixels + other.pixels,
-            self.time + other.time,
-            self.frames + other.frames,
-            self.network + other.network,
-        )
+    @classmethod
+    def of(cls, truth: Labels, shown: Labels, classes: int) -> Agreement:
+        """Compare two label maps of one shape, whose ids are below ``classes``."""
+        parts = (truth[truth == shown], truth, shown)
+        return cls(np.array([np.bincount(part.ravel(), minlength=classes) for part in parts]))
+
+    def __add__(self, other: Agreement) -> Agreement:
+        return Agreement(self.counts + other.counts)
+
+    def __sub__(self, other: Agreement) -> Agreement:
+        return Agreement(self.counts - other.counts)
 
     @property
     def pixel_acc(self) -> float:
-        """The share of pixels that agree; NaN without any."""
-        right, truth, _ = self.pixels
+        """The share of pixels that agree."""
+        right, truth, _ = self.counts
         return float(right.sum() / truth.sum()) if truth.any() else math.nan
 
     @property
     def mean_iu(self) -> float:
         """The mean intersection over union of the classes that hold at least 0.1 % of the reference's pixels."""
-        right, truth, shown = self.pixels
+        right, truth, shown = self.counts
         large = (truth > 0) & (truth >= AGREEMENT_SHARE * truth.sum())
         return float((right[large] / (truth + shown - right)[large]).mean()) if large.any() else math.nan
 
-    def at_rates_of(self, every: Sums) -> Sums:
-        """Return the same agreement with the times of other frames."""
-        return replace(self, time=every.time, frames=every.frames, network=every.network)
-
-    @property
-    def relative_time(self) -> float:
-        """Mean time of a frame, in multiples of the uncut reference's; NaN without frames."""
-        return self.time / self.frames if self.frames else math.nan
-
-    @property
-    def network_rate(self) -> float:
-        """The share of frames on which any stage ran; NaN without frames."""
-        return self.network / self.frames if self.frames else math.nan
-
     def facts(self) -> dict[str, float | None]:
-        """Return the means as plain values; None without frames."""
-        return {
-            "relative_time": finite(self.relative_time),
-            "pixel_acc": finite(self.pixel_acc),
-            "mean_iu": finite(self.mean_iu),
-            "network_rate": finite(self.network_rate),
-            "frames": self.frames,
-        }
+        """Return the scores as plain values; None without pixels."""
+        return {"pixel_acc": finite(self.pixel_acc), "mean_iu": finite(self.mean_iu)}
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """The result of ``candidate`` on variant number ``variant``, on the blocks tuned on (``blocks``: each) and those held back."""
+    """The result of ``candidate`` on variant number ``variant``.
+
+    ``relative_time``: mean time of a frame, in multiples of the uncut reference's; ``network_rate``: the share of frames on
+    which any stage ran, both over all frames. ``tuned``: the agreement on the blocks that plans are chosen on (``blocks``: on
+    each of them); ``held_back``: that on all others.
+    """
 
     variant: int
     candidate: Candidate
-    tuned: Sums
-    held_back: Sums
-    blocks: tuple[Sums, ...]
-
-    @property
-    def all_frames(self) -> Sums:
-        """The result on all blocks, those held back included."""
-        return self.tuned + self.held_back
+    relative_time: float
+    network_rate: float
+    tuned: Agreement
+    held_back: Agreement
+    blocks: tuple[Agreement, ...]
 
 
 @dataclass(eq=False)
@@ -160,41 +132,32 @@ class Scene:
     variant: int
     recording: Recording
     truth: Truth
-    known: dict[tuple[Key, int], Array] = field(default_factory=dict)
+    known: dict[tuple[Key, int], Agreement] = field(default_factory=dict)
 
     def tried(self, candidate: Candidate, costs: Costs) -> Trial:
         """Replay ``candidate`` on all frames."""
-        none = np.zeros((3, self.truth.classes), np.int64)
-        sums: dict[int, Sums] = defaultdict(lambda: Sums(none))
-        records = []
+        none = Agreement(np.zeros((3, self.truth.classes), np.int64))
+        # By the number of the block, and whether it is held back.
+        found: dict[tuple[int, bool], Agreement] = defaultdict(lambda: none)
+        records, begins = [], [frame.first for frame in self.recording.frames]
         for index, played in enumerate(play(self.recording, schedule_of(self.recording.net, candidate))):
             records.append(played.record)
-            if not self.recording.frames[index].first:
-                sums[self.truth.slots[index].block] += Sums(self._score(index, played.output))
-        full = [all(record.fired) for record in records]
-        for index in whole_cycles(full, [frame.first for frame in self.recording.frames]):
-            time = costs.of(candidate.family(self.variant), records[index])
-            sums[self.truth.slots[index].block] += Sums(none, time, 1, int(any(records[index].fired)))
-        return self._trial(candidate, sums)
+            if not begins[index]:
+                slot = self.truth.slots[index]
+                found[slot.block, slot.held_back] += self._score(index, played.output)
+        timed = [records[index] for index in whole_cycles([all(record.fired) for record in records], begins)]
+        time = sum(costs.of(candidate.family(self.variant), record) for record in timed) / len(timed)
+        rate = sum(any(record.fired) for record in timed) / len(timed)
+        blocks = tuple(one for (_, held_back), one in found.items() if not held_back)
+        others = [one for (_, held_back), one in found.items() if held_back]
+        tuned, left = (reduce(add, half, none) for half in (blocks, others))
+        return Trial(self.variant, candidate, time, rate, tuned, left, blocks)
 
-    def _trial(self, candidate: Candidate, sums: dict[int, Sums]) -> Trial:
-        none = Sums(np.zeros((3, self.truth.classes), np.int64))
-        held_back = {slot.block for slot in self.truth.slots if slot.held_back}
-        blocks = tuple(one for block, one in sums.items() if block not in held_back)
-        others = [one for block, one in sums.items() if block in held_back]
-        tuned, left = (reduce(add, found, none) for found in (blocks, others))
-        if _blind(schedule_of(self.recording.net, candidate)) or not (tuned.frames and left.frames):
-            # Blocks are no multiples of periods, so it is chance which half has one more firing.
-            tuned, left = (one.at_rates_of(tuned + left) for one in (tuned, left))
-        return Trial(self.variant, candidate, tuned, left, blocks)
-
-    def _score(self, index: int, output: Promise) -> Array:
+    def _score(self, index: int, output: Promise) -> Agreement:
         found = self.known.get((output.key, index))
         if found is None:
-            found = agreement(
-                self.truth[index], thinned(checked_labels(output.value, self.recording.net)), self.truth.classes
-            )
-            self.known[output.key, index] = found
+            shown = thinned(checked_labels(output.value, self.recording.net))
+            found = self.known[output.key, index] = Agreement.of(self.truth[index], shown, self.truth.classes)
         return found
 
 
@@ -213,8 +176,3 @@ def whole_cycles(full: Sequence[bool], begins: Sequence[bool]) -> Iterator[int]:
     for start, end in pairwise([*starts, len(full)]):
         last = max((index for index in range(start + 1, end) if full[index]), default=None)
         yield from range(start, end) if last is None else range(start + 1, last + 1)
-
-
-def _blind(schedule: Schedule) -> bool:
-    """Return True if all clocks depend on the frame count alone, so that the cost on held-back blocks is known in advance."""
-    return all(facts(clock).period for clock in schedule.clocks)
