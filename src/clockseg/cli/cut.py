@@ -154,14 +154,15 @@ def _said(args: argparse.Namespace) -> Said:
 
 def _classes(text: str | None) -> Said:
     """Return what ``--classes`` specifies."""
-    from clockseg.networks.source import Said, checked, read_class_names
+    from clockseg.datasets.classes import checked_names
+    from clockseg.networks.source import Said, read_class_names
 
     if text is None:
         return Said()
     if text == "none":
         return Said(classes=())
     if "," in text and not Path(text).exists():
-        return Said(classes=checked(kinds(text), "--classes"))
+        return Said(classes=checked_names(kinds(text), "--classes"))
     return read_class_names(Path(text))
 
 

@@ -101,12 +101,9 @@ def read_classes(path: Path) -> Classes:
         raise DataError(f"{path} contains a {type(found).__name__}, not an object. {EXAMPLE}")
     names, palette = found.get("classes"), found.get("palette", [])
     ignore, fps = found.get("ignore", 255), found.get("fps")
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+    if not isinstance(names, list):
         raise DataError(f"{path}: classes is {names!r}; give a list of names. {EXAMPLE}")
-    if not 1 <= len(names) <= MOST_CLASSES or len(set(names)) != len(names):
-        raise DataError(
-            f"{path}: {len(names)} classes, {len(set(names))} of them different; give 1 to {MOST_CLASSES} different names."
-        )
+    checked_names(names, str(path), EXAMPLE)
     if not isinstance(palette, list) or not all(_is_colour(colour) for colour in palette):
         raise DataError(f"{path}: the palette has a colour that is not [red, green, blue] of 0 to 255. {EXAMPLE}")
     if palette and len(palette) != len(names):
@@ -120,6 +117,19 @@ def read_classes(path: Path) -> Classes:
 
 
 EXAMPLE = 'It has {"classes": ["sky", "road"], "palette": [[128, 128, 128], [128, 64, 128]], "ignore": 255, "fps": 15}.'
+
+
+def checked_names(names: Sequence[Any], source: str, forms: str = "") -> tuple[str, ...]:
+    """Return ``names`` if they can be classes: 1 to 255 texts, no two alike; else ``DataError``, with the ``forms`` to give."""
+    bad = [name for name in names if not isinstance(name, str) or not name]
+    if bad:
+        raise DataError(f"{source}: {bad[0]!r} is not the name of a class. {forms}")
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise DataError(f"{source}: {', '.join(twice[:3])} is there twice; each class needs a different name.")
+    if not 1 <= len(names) <= MOST_CLASSES:
+        raise DataError(f"{source}: {len(names)} classes; label maps are bytes, so there are 1 to {MOST_CLASSES}.")
+    return tuple(names)
 
 
 def _is_colour(colour: Any) -> bool:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clockseg.errors import DataError
-from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.instances.recognising import Triple
 from clockseg.types import Size
 from clockseg.video.overlay import Colour
@@ -44,25 +43,14 @@ def names_of(found: Any, source: str) -> tuple[str, ...]:
     >>> names_of({"id2label": {"1": "sky", "0": "road"}}, "config.json")
     ('road', 'sky')
     """
+    from clockseg.datasets.classes import checked_names  # not at the top: it imports all data sets
+
     if isinstance(found, dict):
         labels = found.get("id2label", found)
         found = _by_id(labels, source) if isinstance(labels, dict) else labels
     if not isinstance(found, list):
         raise DataError(f"{source} contains {type(found).__name__}, not names of classes. {FORMS}")
-    return checked(found, source)
-
-
-def checked(names: Sequence[Any], source: str) -> tuple[str, ...]:
-    """Return ``names`` if a sidecar can hold them: 1 to 255 texts, no two alike."""
-    bad = [name for name in names if not isinstance(name, str) or not name]
-    if bad:
-        raise DataError(f"{source}: {bad[0]!r} is not the name of a class. {FORMS}")
-    twice = sorted({name for name in names if list(names).count(name) > 1})
-    if twice:
-        raise DataError(f"{source}: {', '.join(twice[:3])} is there twice; each class needs a different name.")
-    if not 1 <= len(names) <= MOST_CLASSES:
-        raise DataError(f"{source}: {len(names)} classes; label maps are bytes, so there are 1 to {MOST_CLASSES}.")
-    return tuple(names)
+    return checked_names(found, source, FORMS)
 
 
 def _by_id(labels: dict[str, Any], source: str) -> list[Any]:
