@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import logging
 import os
 import sys
 import types
@@ -113,6 +114,17 @@ def _onnxruntime(name: str) -> types.ModuleType:
         return _imported(name)
     except ImportError as error:
         raise MissingDependency(f"ONNX Runtime is not installed: {install('onnxruntime')}") from error
+
+
+@contextmanager
+def silent_logs() -> Iterator[None]:
+    """Silence what libraries log inside the block, where it holds nothing that the user can act on."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 @functools.cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import linecache
-import logging
 import re
 import traceback
 import warnings
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from clockseg.errors import ClocksegError, NetworkError, UsageError, first_line, nearest
+from clockseg.libraries import silent_logs
 
 WAYS_OUT = "Export it to ONNX and cut that file, or build a clockseg.StagedNetwork from clockseg.Stage objects."
 INNER = "module."
@@ -139,14 +139,9 @@ def _failure(module: nn.Module, example: Tensor, shape: Sequence[int]) -> str | 
 @contextmanager
 def _quietly() -> Iterator[None]:
     """Silence torch.export's warnings and the graph that it prints on failure: the error says what matters."""
-    before = logging.root.manager.disable
-    with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+    with warnings.catch_warnings(), redirect_stderr(io.StringIO()), silent_logs():
         warnings.simplefilter("ignore")
-        logging.disable(logging.ERROR)
-        try:
-            yield
-        finally:
-            logging.disable(before)
+        yield
 
 
 @contextmanager

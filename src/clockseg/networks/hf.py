@@ -9,6 +9,7 @@ from typing import Any
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, install
+from clockseg.libraries import silent_logs
 from clockseg.networks import checkpoint
 from clockseg.networks.checkpoint import PROCESSOR, Folder, no_safetensors, read_folder
 from clockseg.networks.cut_input import normalisation
@@ -68,11 +69,9 @@ def hf_source(
 
 def _queries(made: Any) -> tuple[Tensor, Tensor]:
     """Return logits [1, n, classes + 1] of a mask transformer's queries, the last for no object, and mask logits [1, n, h, w]."""
-    return (
-        (made.logits, made.pred_masks)
-        if "pred_masks" in made
-        else (made.class_queries_logits, made.masks_queries_logits)
-    )
+    if "pred_masks" in made:
+        return made.logits, made.pred_masks
+    return made.class_queries_logits, made.masks_queries_logits
 
 
 def _masks(made: Any) -> Tensor:
@@ -122,12 +121,10 @@ def _scoring_words(folder: Folder, words: Sequence[str]) -> tuple[nn.Module, tup
     with torch.no_grad():
         embedded = model.get_conditional_embeddings(len(tokens), tokens, attention_mask=there)
 
-    def call(_: Any, image: Tensor) -> Tensor:
+    def call(_: Any, image: Tensor) -> Any:
         seen = model.clip.get_image_features(image, interpolate_pos_encoding=True, output_hidden_states=True)
         read = [seen.hidden_states[layer + 1] for layer in model.extract_layers]
-        made = model.decoder([one.expand(len(embedded), -1, -1) for one in read], embedded)
-        scores: Tensor = made.logits.unsqueeze(0)
-        return scores
+        return model.decoder([one.expand(len(embedded), -1, -1) for one in read], embedded).logits.unsqueeze(0)
 
     return adapted(model, call), (OUTPUT,)
 
@@ -173,15 +170,13 @@ def _loaded(folder: Folder, loader: str) -> Any:
 @contextmanager
 def _alone() -> Iterator[None]:
     """Let transformers fetch nothing that a checkpoint names, such as a backbone, and print nothing."""
-    log = transformers.logging
-    offline, verbosity, bar = constants.HF_HUB_OFFLINE, log.get_verbosity(), log.is_progress_bar_enabled()
+    offline, bar = constants.HF_HUB_OFFLINE, transformers.logging.is_progress_bar_enabled()
     constants.HF_HUB_OFFLINE = True
-    log.set_verbosity_error()
-    log.disable_progress_bar()
+    transformers.logging.disable_progress_bar()
     try:
-        yield
+        with silent_logs():
+            yield
     finally:
         constants.HF_HUB_OFFLINE = offline
-        log.set_verbosity(verbosity)
         if bar:
-            log.enable_progress_bar()
+            transformers.logging.enable_progress_bar()

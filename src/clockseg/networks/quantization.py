@@ -8,15 +8,13 @@ their names, and cuts their places.
 
 from __future__ import annotations
 
-import logging
 import tempfile
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import onnx
@@ -32,9 +30,9 @@ from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.nodes import OPSET, attribute, folded, is_diagonal, upgraded
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.onnx_split import split_model
-from clockseg.graph.part import IMAGE, LABELS, Tensors, tensors
+from clockseg.graph.part import IMAGE, Tensors
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
-from clockseg.libraries import onnxruntime_quantization
+from clockseg.libraries import onnxruntime_quantization, silent_logs
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import WorkingSize, assemble, framing, read
 from clockseg.types import PICTURE_SIZE, Array, Image, Size
@@ -45,7 +43,6 @@ BETWEEN = ("Add", "Mul", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat"
 _FUSED = ("Relu", "Clip")
 """Operators that engines compute within the product before them."""
 _DONE = (TO_BYTES, TO_FLOATS, "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear")
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -100,8 +97,8 @@ def quantize(
 ) -> Quantization:
     """Write ``network`` in 8 bits as ``out`` (NAME.onnx) and its sidecar; ``clips`` need no labels.
 
-    ``frames``: to calibrate on, spread over the clips; a quarter as many (20 at most), others, judge. ``engine``, ``threads``:
-    what both are compared in. ``size``: the working size, as of ``load``; it is stated in the new sidecar. ``say`` is told
+    ``frames``: to calibrate on, spread over the clips; a quarter as many, others, judge. ``engine``, ``threads``: what both
+    are compared in. ``size``: the working size, as of ``load``; it is stated in the new sidecar. ``say`` is told
     what is being done, ``problem`` what can't be decoded. Nothing is left half-written. A correction of moved scores stays in
     float.
 
@@ -153,20 +150,16 @@ def gather(
 ) -> tuple[list[Tensors], list[Tensors]]:
     """Choose at most ``frames`` to calibrate on, and others between them to judge by, spread evenly over all ``clips``.
 
-    A quarter as many judge, 20 at most, and none where there is one frame only. Labels are not read. ``DataError`` if the
-    clips have no frame; ``VideoError`` for one that can't be read.
+    Every fifth of those that are chosen judges. Labels are not read. ``DataError`` if the clips have no frame; ``VideoError``
+    for one that can't be read.
     """
-    held_out = min(20, -(-frames // 4))
-    wanted = frames + held_out
-    kept = spread(map(framing.prepare, _images(clips, problem)), wanted)
+    kept = spread(map(framing.prepare, _images(clips, problem)), frames + frames // 4)
     if not kept:
         raise DataError("the clips have no frame; give videos, clips or pictures.")
-    share = max(1, round(len(kept) * held_out / wanted)) if len(kept) > 1 else 0
-    judging = set(_evenly(len(kept), share))
-    return [one for index, one in enumerate(kept) if index not in judging], [kept[index] for index in sorted(judging)]
+    return [one for index, one in enumerate(kept) if index % 5 != 2], kept[2::5]
 
 
-def spread(items: Iterable[Item], count: int) -> list[Item]:
+def spread(items: Iterable[Any], count: int) -> list[Any]:
     """Choose ``count`` of ``items``, evenly spread, in order, or all if they are fewer; keeps four times as many at most.
 
     How many come isn't known before the last: every second one is dropped whenever there are too many.
@@ -174,19 +167,15 @@ def spread(items: Iterable[Item], count: int) -> list[Item]:
     >>> spread(range(100), 3)
     [16, 48, 80]
     """
-    kept: list[Item] = []
+    kept: list[Any] = []
     step = 1
     for index, item in enumerate(items):
         if index % step == 0:
             kept.append(item)
         if len(kept) == 4 * count:
             kept, step = kept[::2], 2 * step
-    return [kept[index] for index in _evenly(len(kept), min(count, len(kept)))]
-
-
-def _evenly(there: int, count: int) -> list[int]:
-    """Choose ``count`` of the places 0 .. ``there`` - 1, each in the middle of its share."""
-    return [int((2 * index + 1) * there / (2 * count)) for index in range(count)]
+    count = min(count, len(kept))
+    return [kept[(2 * index + 1) * len(kept) // (2 * count)] for index in range(count)]
 
 
 def _images(clips: Sequence[Clip], problem: Callable[[str], None]) -> Iterator[Image]:
@@ -199,7 +188,9 @@ def _images(clips: Sequence[Clip], problem: Callable[[str], None]) -> Iterator[I
 
 def agreement(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Tensors]) -> Agreement:
     """Compare the output of ``now`` with that of ``before``, both uncut, over ``frames``; padding is left out."""
-    pairs = [(_output(before, frame), _output(now, frame)) for frame in frames]
+    whole = before.uncut(), now.uncut()
+    pictures = (frame[IMAGE][0, :height, :width] for frame in frames for width, height in [frame[PICTURE_SIZE]])
+    pairs = [[np.array(net(image)) for net in whole] for image in pictures]
     if not pairs:
         return Agreement()
     if pairs[0][0].dtype.kind == "f":
@@ -208,16 +199,6 @@ def agreement(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Tensor
     count = len(before.sidecar.classes)
     total = sum((confusion(wanted, given, count) for wanted, given in pairs), Confusion.none(count))
     return Agreement(finite(total.mean_iu_of()), finite(total.pixel_acc))
-
-
-def _output(net: StagedNetwork, frame: Tensors) -> Array:
-    value: Tensors = net.uncut().stages[0].body(frame)
-    [output] = tensors(value).values()
-    if LABELS not in value:
-        return np.asarray(output)
-    width, height = frame[PICTURE_SIZE]
-    # Bytes that an engine lends are written again at its next run.
-    return np.array(output[0, :height, :width])
 
 
 def quantized(model: onnx.ModelProto, samples: Iterable[Mapping[str, Array]]) -> onnx.ModelProto:
@@ -233,7 +214,7 @@ def quantized(model: onnx.ModelProto, samples: Iterable[Mapping[str, Array]]) ->
     # An output that is read inside as well would be rounded itself.
     del model.graph.output[:]
     model.graph.output.extend([value for value in outputs if value.name not in read] or outputs)
-    with tempfile.TemporaryDirectory(prefix="clockseg-") as folder, _quiet():
+    with tempfile.TemporaryDirectory(prefix="clockseg-") as folder, silent_logs():
         path = Path(folder) / "quantized.onnx"
         library.quantize_static(
             model,
@@ -321,14 +302,3 @@ def _integer(model: onnx.ModelProto) -> list[str]:
             read.update(node.input)
             found += [] if node.op_type in _FUSED else [node.name]
     return found
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the library's log, which holds nothing that the user can act on."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
