@@ -21,8 +21,8 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.graph.sidecar import Input
 from clockseg.graph.torch_export import pick
 from clockseg.graph.torch_reader import read
-from clockseg.networks.cut_torch import candidates
 from clockseg.networks.cutting import cut
+from clockseg.networks.inspection import candidates
 
 CLOSE = 1e-4
 SIZE = (48, 32)

@@ -53,19 +53,16 @@ def download(name: str, revision: str, tell: Callable[[str], None]) -> Path:
     """
     tell(f"downloading {name} at {revision} from {constants.ENDPOINT}, unless the hub's cache has it")
     with _errors(name, revision):
+        if not sys.stderr.isatty():
+            utils.disable_progress_bars()
+        endpoint, patterns = constants.ENDPOINT, [*FILES]
         folder = Path(
-            huggingface_hub.snapshot_download(
-                name,
-                revision=revision,
-                endpoint=constants.ENDPOINT,
-                allow_patterns=list(FILES),
-                tqdm_class=_TerminalBar,
-            )
+            huggingface_hub.snapshot_download(name, revision=revision, endpoint=endpoint, allow_patterns=patterns)
         )
         for file in folder.iterdir():
             _verify(name, file)
         if not any(folder.glob("*.safetensors")):
-            files = huggingface_hub.HfApi(endpoint=constants.ENDPOINT).list_repo_files(name, revision=revision)
+            files = huggingface_hub.HfApi(endpoint=endpoint).list_repo_files(name, revision=revision)
             raise NetworkError(no_safetensors(f"hf:{name}", files))
     return folder
 
@@ -90,13 +87,6 @@ def _verify(name: str, file: Path) -> None:
             f"hf:{name}: {file.name} has the checksum {found.hexdigest()[:12]}.., and the hub states {blob.name[:12]}..: it was "
             "damaged on the way and has been deleted. Run again."
         )
-
-
-class _TerminalBar(utils.tqdm):  # type: ignore[misc]
-    """The hub's progress bar, shown on a terminal only."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options | {"disable": not sys.stderr.isatty()})
 
 
 @contextmanager
@@ -230,10 +220,7 @@ def _classes(config: Mapping[str, Any], path: Path, gives: str) -> tuple[tuple[s
     twice = {name for name in there if there.count(name) > 1}
     named = {key: f"{name} {key}" if name in twice else name for key, name in zip(labels, there, strict=True)}
     why = f"{CONFIG}; those of the same name got their ids: {', '.join(sorted(twice)[:3])}" if twice else CONFIG
-    try:
-        return names_of(named, str(path / CONFIG)), [Told("classes", str(len(named)), why)]
-    except DataError as error:
-        raise NetworkError(str(error)) from None
+    return names_of(named, str(path / CONFIG)), [Told("classes", str(len(named)), why)]
 
 
 def _frames(processor: Mapping[str, Any], path: Path) -> Said:

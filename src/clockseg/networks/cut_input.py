@@ -85,7 +85,7 @@ def describe(frame: FrameInput, said: Said, by: dict[str, str]) -> tuple[Input, 
     """
     told: list[Told] = [Told(field, _shown(getattr(said, field)), who) for field, who in by.items()]
     width, height = _size(frame, said)
-    if said.size is None and all(one.what != "size" for one in frame.told):
+    if said.size is None:
         told.append(Told("size", _shown((width, height)), "fixed in the file"))
     if said.mean is None and said.std is None and frame.bytes:
         told.append(Told("mean, std", "0, 1", "the input is whole numbers, so the network normalises by itself"))
@@ -114,17 +114,11 @@ def _shown(value: object) -> str:
     """Format a value for the report.
 
     >>> _shown((1024, 512)), _shown((0.5, 0.25, 1.0)), _shown(1 / 255)
-    ('1024x512', '0.5, 0.25, 1', '1/255')
+    ('1024x512', '0.5, 0.25, 1', '0.00392157')
     """
-    if isinstance(value, tuple) and len(value) == 2:
-        return f"{value[0]}x{value[1]}"
-    if isinstance(value, tuple) and value and isinstance(value[0], float):
-        return ", ".join(f"{number:.6g}" for number in value)
     if isinstance(value, tuple):
-        return str(len(value))
-    if isinstance(value, float):
-        return "1/255" if math.isclose(value, 1 / 255, rel_tol=1e-6) else f"{value:.6g}"
-    return str(value)
+        return ("x" if len(value) == 2 else ", ").join(f"{one:g}" for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _size(frame: FrameInput, said: Said) -> Size:

@@ -1,4 +1,4 @@
-"""Search for the tensor that holds the class scores: the output is often their softmax or their argmax."""
+"""Tensors of a network: those that names stand for, and the class scores, of which the output is often a softmax or an argmax."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import extraction, onnx_reader
+from clockseg.graph.neutral import Graph
 from clockseg.graph.nodes import attribute, extended
+from clockseg.graph.rule import nearest_tensors
 from clockseg.graph.static import Static
 from clockseg.instances.recognising import KINDS, shown
-from clockseg.networks.cut_names import tensor_named
 from clockseg.networks.source import Said, Told
 from clockseg.types import Size
 
@@ -23,6 +24,8 @@ _SAME = ("Identity", "Cast", "Squeeze", "Unsqueeze")
 _LAYOUTS = ([0, 2, 3, 1], [0, 3, 1, 2])
 SCORES, LABELS = "clockseg.scores", "clockseg.labels"
 """Names of tensors added behind an output that is neither scores [1, c, h, w] nor labels: the same in that layout; ids."""
+Cuts = tuple[tuple[str, ...], ...]
+_TWICE = "it was cut before, so give the network it was made from"
 
 
 class Outcome(NamedTuple):
@@ -167,19 +170,14 @@ def _moves_nothing(static: Static, node: onnx.NodeProto) -> bool:
 
 
 def _channels_first(
-    model: onnx.ModelProto,
-    static: Static,
-    tensor: str,
-    name: str,
-    channels: int | None,
-    told: Sequence[Told] = (),
+    model: onnx.ModelProto, static: Static, tensor: str, name: str, channels: int | None, told: Sequence[Told] = ()
 ) -> Outcome:
     """Return the outcome of ``tensor`` [n, h, w, c], as another output ``name`` [n, c, h, w]."""
     node = helper.make_node("Transpose", [tensor], [name], name=name, perm=[0, 3, 1, 2])
-    layout = Told("layout", name, f"{tensor} with channels first")
     kind, (batch, _, _, last) = static.types[tensor]
     output = helper.make_tensor_value_info(name, kind, [batch, last or None, None, None])
-    return Outcome(_with_output(model, [node], output), name, channels, (*told, layout))
+    layout = Told("layout", name, f"{tensor} with channels first")
+    return Outcome(extended(model, [node], outputs=[output], why=_TWICE), name, channels, (*told, layout))
 
 
 def _above_zero(model: onnx.ModelProto, static: Static, tensor: str, why: str) -> Outcome:
@@ -192,14 +190,51 @@ def _above_zero(model: onnx.ModelProto, static: Static, tensor: str, why: str) -
         helper.make_node("Greater", [floats, zero], [sign], name=sign),
         helper.make_node("Cast", [sign], [LABELS], name=LABELS, to=TensorProto.UINT8),
     ]
-    told = Told("labels", LABELS, f"class 1 where {tensor} is {why}")
     shape = [*(side or None for side in static.shape(tensor)[:-2]), None, None]
     output = helper.make_tensor_value_info(LABELS, TensorProto.UINT8, shape)
-    return Outcome(_with_output(model, nodes, output), LABELS, None, (told,))
+    told = Told("labels", LABELS, f"class 1 where {tensor} is {why}")
+    return Outcome(extended(model, nodes, outputs=[output], why=_TWICE), LABELS, None, (told,))
 
 
-def _with_output(
-    model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], output: onnx.ValueInfoProto
-) -> onnx.ModelProto:
-    """Return ``model`` with ``nodes``, the last of which makes another ``output``."""
-    return extended(model, nodes, outputs=[output], why="it was cut before, so give the network it was made from")
+def parse_cuts(text: str, graph: Graph) -> Cuts:
+    """Parse ``NAME,NAME+NAME`` into one set of tensors per cut; each NAME as ``tensor_named`` takes it.
+
+    >>> from clockseg.graph.neutral import Node
+    >>> graph = Graph((Node("a", ("x",), ("y",)), Node("b", ("y",), ("z", "w"))), ("x",))
+    >>> parse_cuts("y,z+w", graph)
+    (('y',), ('z', 'w'))
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise NetworkError(f"cuts {text!r}: a name is missing; give NAME,NAME, or NAME+NAME where several cross.")
+    several = ([part] if part in graph.dynamic else [name.strip() for name in part.split("+")] for part in parts)
+    return tuple(tuple(tensor_named(name, graph) for name in names) for names in several)
+
+
+def tensor_named(name: str, graph: Graph) -> str:
+    """Return the tensor called ``name``, else the first that the node of this name makes, else the last that is made in a module.
+
+    A module's path is what exporters put before its tensors: ``encoder.layer3`` names the last of ``/encoder/layer3/..``.
+    ``NetworkError`` tells the nearest names.
+
+    >>> from clockseg.graph.neutral import Node
+    >>> graph = Graph((Node("conv", ("x",), ("/net/low/Conv_output_0",)),
+    ...                Node("relu", ("/net/low/Conv_output_0",), ("/net/low/Relu_output_0",))), ("x",))
+    >>> tensor_named("conv", graph), tensor_named("net.low", graph)
+    ('/net/low/Conv_output_0', '/net/low/Relu_output_0')
+    """
+    if name in graph.dynamic or not name:
+        return name
+    made = [node.outputs[0] for node in graph.nodes if node.name == name]
+    inside = [
+        tensor for tensor in graph.position if tensor in graph.dynamic and _path(tensor).startswith(_path(name) + ".")
+    ]
+    found = made or inside[-1:]
+    if not found:
+        known = [*graph.dynamic, *(node.name for node in graph.nodes)]
+        raise NetworkError(f"{name!r} is not a tensor, node or module of this network. {nearest_tensors(name, known)}")
+    return found[0]
+
+
+def _path(name: str) -> str:
+    return name.strip("/").replace("/", ".").replace("::", ".")

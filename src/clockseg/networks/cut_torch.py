@@ -18,14 +18,12 @@ except ImportError as error:
     raise MissingDependency(f"cutting a module needs torch: {install('torch')}") from error
 
 from clockseg.clockwork.network import Group, Part, Stage, StagedNetwork
-from clockseg.graph.candidates import Candidate
-from clockseg.graph.candidates import candidates as in_graph
 from clockseg.graph.choice import choose
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Pick
 from clockseg.graph.rule import StageCut
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.torch_extraction import Step
-from clockseg.graph.torch_part import Maps, Shown, TorchPart
+from clockseg.graph.torch_part import Shown, TorchPart
 from clockseg.graph.torch_reader import Program, read
 from clockseg.graph.torch_source import Kind, Piece, Source
 from clockseg.networks.framing import Framing
@@ -62,15 +60,9 @@ def cut_module(
     return _staged(source, type(module).__name__, input, tuple(classes))
 
 
-def candidates(module: nn.Module, example: Tensor, *, output: str | int | None = None) -> tuple[Candidate, ...]:
-    """List the cuts of ``module``, from the frame on; ``example`` and ``output`` as for ``cut``.
-
-    >>> module = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Conv2d(4, 2, 3, 2, 1))
-    >>> [candidate.tensors for candidate in candidates(module, torch.zeros(1, 3, 32, 32))]
-    [('1',), ('2',)]
-    """
-    program = read(module, _checked(example, None, ()), None if output is None else str(output))
-    return in_graph(program.graph, program.shapes, program.work, output=program.output)
+def read_module(module: nn.Module, example: Tensor, output: str | int | None) -> Program:
+    """Return ``module`` as a graph; ``example`` and ``output`` as for ``clockseg.cut``."""
+    return read(module, _checked(example, None, ()), None if output is None else str(output))
 
 
 def _checked(example: Any, input: Input | None, classes: Sequence[str]) -> Tensor:
@@ -108,7 +100,7 @@ def _staged(source: Source, name: str, said: Input | None, classes: tuple[str, .
         ends = kind in ("finish", "whole") and said is not None
         piece = Piece(source, kind, index, None if said is None else partial(_reading, said))
         if ends and classes:
-            piece = replace(piece, after=_labelling, last=LABELS)
+            piece = replace(piece, after=lambda size: partial(_labels, size=size), last=LABELS)
         return TorchPart(piece, arrays=ends, trains=said is None)
 
     def stage(index: int, cut: StageCut) -> Stage:
@@ -122,7 +114,7 @@ def _staged(source: Source, name: str, said: Input | None, classes: tuple[str, .
         tuple(Group(group.name, group.reads, part("group", index)) for index, group in enumerate(division.groups)),
         part("finish") if division.finish or said else cast(Part, Pick((division.output,))),
         _given,
-        partial(_taken, division.output),
+        lambda value, frame: cast(Tensor, value[division.output]),
         part("whole"),
         engine="torch",
     )
@@ -142,11 +134,6 @@ def _given(frame: Any) -> dict[str, Any]:
     return {IMAGE: frame, FRAME_SIZE: np.array(frame.shape[::-1])}
 
 
-def _taken(output: str, value: Maps, frame: Any) -> Tensor:
-    found: Tensor = value[output]
-    return found
-
-
 def _reading(said: Input, dtype: torch.dtype) -> Step:
     factor, offset = (tuple(numbers.tolist()) for numbers in said.affine())
     return partial(_read, bgr=said.colour == "bgr", factor=factor, offset=offset, dtype=dtype)
@@ -159,15 +146,12 @@ def _read(image: Tensor, bgr: bool, factor: tuple[float, ...], offset: tuple[flo
     return (channels * scale + shift).to(dtype)
 
 
-def _labelling(size: tuple[int, ...]) -> Step:
-    return partial(_labels, width=size[0], height=size[1])
-
-
-def _labels(scores: Tensor, width: int, height: int) -> Tensor:
-    """Return class ids, uint8 [1, height, width], from scores or ids of any size; the lowest wins ties."""
+def _labels(scores: Tensor, size: tuple[int, ...]) -> Tensor:
+    """Return class ids, uint8 [1, height, width] at ``size`` (width, height), from scores or ids; the lowest wins ties."""
+    sides = (size[1], size[0])
     if not scores.is_floating_point():
         ids = scores.reshape(1, 1, *scores.shape[-2:]).float()
-        return nn.functional.interpolate(ids, (height, width), mode="nearest-exact")[:, 0].to(torch.uint8)
-    if scores.shape[2:] != (height, width):
-        scores = nn.functional.interpolate(scores.float(), (height, width), mode="bilinear", align_corners=False)
+        return nn.functional.interpolate(ids, sides, mode="nearest-exact")[:, 0].to(torch.uint8)
+    if scores.shape[2:] != sides:
+        scores = nn.functional.interpolate(scores.float(), sides, mode="bilinear", align_corners=False)
     return scores.argmax(1).to(torch.uint8)

@@ -10,22 +10,27 @@ from typing import Any, Literal
 import onnx
 
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.network import StagedNetwork, as_it_is
 from clockseg.clockwork.schedule import check, schedule_for
 from clockseg.engines import engine as by_name
 from clockseg.engines.auto import first_able
-from clockseg.errors import UsageError
+from clockseg.errors import NetworkError, UsageError
 from clockseg.files import folder_beside, publish
 from clockseg.graph import sidecar
 from clockseg.graph.choice import Choice
-from clockseg.graph.sidecar import Input
-from clockseg.networks.checking import HALF_TOLERANCE, check_cut, noise, picture
+from clockseg.graph.part import tensors
+from clockseg.graph.sidecar import MOST_CLASSES, Input
+from clockseg.networks.checking import TOLERANCE, apart, noise, picture
 from clockseg.networks.inspection import Inspection, inspect
 from clockseg.networks.load import Engine, assemble, read_graph
 from clockseg.networks.settling import Cutting, Settled, settle
 from clockseg.networks.source import NOTHING_SAID, RECOMMENDED, Said, Source, Told
 
 AUTO = Cutting()
+HALF_TOLERANCE = 1e-2
+"""``TOLERANCE`` of networks that compute in 16 bits: each map is rounded, and engines round in other places than in the whole."""
+UNEQUAL_IDS = 1e-3
+"""Share of pixels whose class ids may differ, where ids are all that a network gives."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,7 @@ def cut_network(
         raise UsageError(f"{out}: give a name that ends in .onnx.")
     source = Source(read_graph(source), source.stem) if isinstance(source, Path) else source
     found = settle(source, said, cutting, out.stem)
-    tolerance = HALF_TOLERANCE if found.half else None
-    apart, running = first_able(engine, lambda name: _checked(found, by_name(name, threads=threads), tolerance))
+    difference, running = first_able(engine, lambda name: _compared(found, by_name(name, threads=threads)))
     schedule = cutting.schedule or RECOMMENDED
     check(running, schedule_for(parse_schedule(schedule), len(running)))
     written = replace(found.sidecar, schedule=schedule)
@@ -90,20 +94,42 @@ def cut_network(
     if cutting.schedule is None:
         why = "the default: the network on every sixth frame, the rest made from both sides"
         told.append(Told("schedule", schedule, why))
-    return CutNetwork(out, written, found.choice, apart, inspection, tuple(told), found.notes)
+    return CutNetwork(out, written, found.choice, difference, inspection, tuple(told), found.notes)
 
 
-def _checked(found: Settled, compile: Engine, tolerance: float | None) -> tuple[float, StagedNetwork]:
-    """Compare the network in parts with the whole; return it compiled."""
-    if found.sidecar.instances is not None:
-        running = assemble(found.model, found.sidecar, engine=compile)
+def _compared(found: Settled, compile: Engine) -> tuple[float, StagedNetwork]:
+    """Compile the network, and compare it in parts with itself whole, on a frame of noise and on a picture.
+
+    Return how far they are ``apart``, and the compiled network. ``NetworkError`` beyond the tolerance, and where the network
+    gives class ids beyond those that are named. Instances, which are no map, are not compared.
+    """
+    said = found.sidecar
+    if said.instances is not None:
+        running = assemble(found.model, said, engine=compile)
         for image in (noise((64, 48)), picture((640, 480))):
             running(image)
         return 0.0, running
-    running = assemble(found.model, replace(found.sidecar, classes=(), palette=(), ignore=None), engine=compile)
-    size = (found.sidecar.input.width, found.sidecar.input.height)
-    images = (noise(size), picture(size))
-    return check_cut(running, images, tolerance=tolerance, classes=len(found.sidecar.classes)), running
+    running = assemble(found.model, replace(said, classes=(), palette=(), ignore=None), engine=compile)
+    bare, size, largest = replace(running, restore=as_it_is), (said.input.width, said.input.height), 0.0
+    tolerance = HALF_TOLERANCE if found.half else TOLERANCE
+    for image in (noise(size), picture(size)):
+        [ours], [theirs] = (tensors(net(image)).values() for net in (bare, bare.uncut()))
+        largest = max(largest, apart(ours, theirs))
+        if theirs.dtype.kind in "iu":
+            tolerance = UNEQUAL_IDS
+            nameless = theirs[(theirs >= len(said.classes)) & (theirs != MOST_CLASSES)]
+            if nameless.size:
+                raise NetworkError(
+                    f"the network gives the id {int(nameless.max())}, and {len(said.classes)} classes are named, 0 to "
+                    f"{len(said.classes) - 1}: give a --classes FILE with a name for each id ({MOST_CLASSES} stands for no class)."
+                )
+    if not largest <= tolerance:
+        raise NetworkError(
+            f"the network in stages does not give the output of the whole: {largest:.1e} of the largest value, or of the class "
+            "ids, is the difference. That is a fault of the cut rule or of the engine: try another --engine or other cuts, and "
+            "report it. Nothing was written."
+        )
+    return largest, running
 
 
 def cut(

@@ -54,18 +54,13 @@ class Framing:
         frame = (image.shape[1], image.shape[0])
         (width, height), (full_width, full_height) = self.scaled(frame), self.padded(frame)
         if frame != (width, height):
-            image = _scale(image, (width, height))
+            smaller = width * height < frame[0] * frame[1]
+            how = opencv().INTER_AREA if smaller else opencv().INTER_LINEAR
+            image = opencv().resize(image, (width, height), interpolation=how)
         if (width, height) != (full_width, full_height):
-            image = self._pad(image, (full_width, full_height))
+            below, right = full_height - height, full_width - width
+            image = opencv().copyMakeBorder(image, 0, below, 0, right, opencv().BORDER_CONSTANT, value=self.pad_value)
         return {IMAGE: image[None], PICTURE_SIZE: np.array((width, height))}
-
-    def _pad(self, image: Image, size: Size) -> Image:
-        height, width, _ = image.shape
-        padded = np.empty((size[1], size[0], 3), np.uint8)
-        padded[:height, :width] = image
-        padded[height:] = self.pad_value
-        padded[:height, width:] = self.pad_value
-        return padded
 
     def restore(self, value: Tensors, image: Image) -> Array:
         """Bring an output back to the frame's size, without padding, read-only.
@@ -77,13 +72,14 @@ class Framing:
         if LABELS in value:
             width, height = self.scaled(frame)
             found = value[LABELS][0, :height, :width]
-            return _read_only(
-                found
-                if (width, height) == frame
-                else opencv().resize(found, frame, interpolation=opencv().INTER_NEAREST_EXACT)
-            )
-        [output] = tensors(value).values()
-        return _read_only(self._restore_floats(output, frame) if self._is_map(output, frame) else output)
+            if (width, height) != frame:
+                found = opencv().resize(found, frame, interpolation=opencv().INTER_NEAREST_EXACT)
+        else:
+            [output] = tensors(value).values()
+            found = self._restore_floats(output, frame) if self._is_map(output, frame) else output
+        view = found.view()
+        view.flags.writeable = False
+        return view
 
     def _is_map(self, output: Array, frame: Size) -> bool:
         if output.dtype.kind != "f" or output.ndim not in (3, 4) or not output.size:
@@ -103,19 +99,6 @@ class Framing:
             planes = np.stack([opencv().resize(plane, full, interpolation=opencv().INTER_LINEAR) for plane in planes])
         window = planes[:, : frame[1], : frame[0]]
         return window if output.ndim == 4 else window[0]
-
-
-def _scale(image: Image, size: Size) -> Image:
-    smaller = size[0] * size[1] < image.shape[0] * image.shape[1]
-    cv2 = opencv()
-    found: Image = cv2.resize(image, size, interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
-    return found
-
-
-def _read_only(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def check_frame(image: Any) -> None:

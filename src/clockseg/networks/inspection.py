@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -124,7 +125,9 @@ def inspect(
     values = _values(running, image)
 
     def row(name: str, kind: str, part: Part, reads: Sequence[str], cut: Sequence[str] = ()) -> Inspected:
-        cost = _cost(part, (width, height))
+        cost = Cost()
+        with suppress(NetworkError):  # shapes may depend on the frame, as behind suppression of boxes
+            cost = price(part, (width, height)) if isinstance(part, GraphPart) else cost
         held = tensors(values.get(f"{name}.head", values.get(name, {})))
         trunk = values.get(f"{name}.body", {})
         return Inspected(
@@ -176,14 +179,6 @@ def _values(net: StagedNetwork, image: Image) -> dict[str, Tensors]:
     return values
 
 
-def _cost(part: Part, size: Size) -> Cost:
-    """Return the cost of a part; zero for a function, and where shapes depend on the frame, as behind suppression of boxes."""
-    try:
-        return price(part, size) if isinstance(part, GraphPart) else Cost()
-    except NetworkError:
-        return Cost()
-
-
 @dataclass(frozen=True)
 class CutCandidates:
     """The candidates in the order of the trunk, and the choice among them (``graph.choose``).
@@ -223,11 +218,12 @@ def candidates(
             raise UsageError(f"an example for {network}; only torch modules need one, a file takes size=.")
         named = None if output is None else str(output)
         return inspect_cuts(network, output=named, size=size, repeat=0).candidates
-    from clockseg.networks import cut_torch  # not at the top: it needs torch
+    from clockseg.networks.cut_torch import read_module  # which needs torch
 
     if size is not None:
         raise UsageError("size= for a torch module; its size is the example's.")
-    return cut_torch.candidates(network, example, output=output)
+    program = read_module(network, example, output)
+    return in_graph.candidates(program.graph, program.shapes, program.work, output=program.output)
 
 
 def inspect_cuts(
@@ -257,12 +253,9 @@ def inspect_cuts(
     except NetworkError as error:
         raise NetworkError(f"{said.name} at {width}x{height}: {error} Another size may do: give --size.") from error
     graph, work = onnx_reader.neutral(static, frame), node_work(static)
-    places = in_graph.candidates(graph, static.shapes, work, output=output)
     seconds = None
     if repeat:
         seconds = graph_seconds(static, frame, output, precision=precision, threads=threads, repeat=repeat)
-    if seconds is not None:
-        places = in_graph.candidates(graph, static.shapes, work, output=output, seconds=seconds)
     outputs = (value.name for value in model.graph.output)
     return CutCandidates(
         said.name,
@@ -273,7 +266,7 @@ def inspect_cuts(
         said.cuts,
         int(sum(work.values())),
         None if seconds is None else sum(seconds.values()),
-        places,
+        in_graph.candidates(graph, static.shapes, work, output=output, seconds=seconds),
         choose(graph, static.shapes, work, output=output, seconds=seconds, stages=stages),
     )
 

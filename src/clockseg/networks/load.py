@@ -157,22 +157,18 @@ def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize 
     (480, 288)
     """
     fixed = input_size(model, said.input.name)
-    width, height = fixed or (said.input.width, said.input.height)
     multiple, value = said.input.pad_multiple, said.input.pad_value
     if size == "own":
         if fixed:
-            raise UsageError(f'size "own": this network\'s file is fixed to {width}x{height}.')
+            raise UsageError(f'size "own": this network\'s file is fixed to {fixed[0]}x{fixed[1]}.')
         return Framing(pad_multiple=multiple, pad_value=value)
-    if size is not None:
-        wanted = tuple(size) if isinstance(size, tuple | list) else (size, size)
-        if len(wanted) != 2 or not all(isinstance(side, int) for side in wanted):
-            raise UsageError(f'size {size!r}: give the longer side, (WIDTH, HEIGHT), or "own".')
-        if fixed and wanted != fixed:
-            raise UsageError(f"size {wanted[0]}x{wanted[1]}: this network's file is fixed to {width}x{height}.")
-        width, height = wanted
-    if min(width, height) < 1:
-        raise UsageError(f"size {width}x{height}: both sides must be at least 1.")
-    return Framing(width, height, 1 if fixed else multiple, value, fixed is not None)
+    own = fixed or (said.input.width, said.input.height)
+    wanted = own if size is None else tuple(size) if isinstance(size, tuple | list) else (size, size)
+    if len(wanted) != 2 or not all(isinstance(side, int) and side > 0 for side in wanted):
+        raise UsageError(f'size {size!r}: give the longer side, (WIDTH, HEIGHT), or "own"; sides are at least 1.')
+    if fixed and wanted != fixed:
+        raise UsageError(f"size {wanted[0]}x{wanted[1]}: this network's file is fixed to {fixed[0]}x{fixed[1]}.")
+    return Framing(*wanted, 1 if fixed else multiple, value, fixed is not None)
 
 
 def path_of(network: str | Path) -> Path:

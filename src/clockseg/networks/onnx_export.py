@@ -22,7 +22,7 @@ from clockseg.graph.sidecar import Input
 from clockseg.graph.torch_export import check_shape
 from clockseg.networks.checking import TOLERANCE, apart, noise, picture, whole
 from clockseg.networks.source import Told
-from clockseg.types import Array, Size
+from clockseg.types import Size
 
 OPSET = 17
 INPUT, OUTPUT = "image", "scores"
@@ -221,19 +221,13 @@ def _apart(
     module: nn.Module, model: onnx.ModelProto, size: Size, engine: Callable[[StagedNetwork], StagedNetwork]
 ) -> float:
     """Return the largest difference of any output, as a share of its largest value."""
-    running = engine(whole(model, _PIXELS))
-    return max(
-        apart(given, wanted)
-        for image in (noise(size), picture(size))
-        for given, wanted in zip(running(image).values(), _by_torch(module, image), strict=True)
-    )
-
-
-def _by_torch(module: nn.Module, image: Array) -> list[Array]:
-    values = torch.from_numpy(_PIXELS.normalised(image[None]))
-    try:
-        with torch.inference_mode():
-            made = module(values)
-    except Exception as error:  # modules raise what they like at a size that they can't take
-        raise NetworkError(f"the network fails at {image.shape[1]}x{image.shape[0]}: {first_line(error)}") from error
-    return [one.numpy() for one in (made if isinstance(made, tuple) else (made,))]
+    running, largest = engine(whole(model, _PIXELS)), 0.0
+    for image in (noise(size), picture(size)):
+        try:
+            with torch.inference_mode():
+                made = module(torch.from_numpy(_PIXELS.normalised(image[None])))
+        except Exception as error:  # modules raise what they like at a size that they can't take
+            raise NetworkError(f"the network fails at {size[0]}x{size[1]}: {first_line(error)}") from error
+        pairs = zip(running(image).values(), made if isinstance(made, tuple) else (made,), strict=True)
+        largest = max(largest, *(apart(given, wanted.numpy()) for given, wanted in pairs))
+    return largest

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import cv2
 import numpy as np
@@ -37,16 +37,8 @@ class _Map(np.ndarray[Any, np.dtype[Any]]):
     palette: tuple[tuple[int, ...], ...] = ()
     bgr: bool = False
 
-    def __new__(
-        cls, array: Array, classes: tuple[str, ...], palette: tuple[tuple[int, ...], ...], *, bgr: bool = False
-    ) -> Self:
-        found = np.asarray(array).view(cls)
-        found.classes, found.palette, found.bgr = classes, palette, bgr
-        return found
-
     def __array_finalize__(self, source: Any) -> None:
-        for name in ("classes", "palette", "bgr"):
-            setattr(self, name, getattr(source, name, getattr(type(self), name)))
+        vars(self).update(getattr(source, "__dict__", {}))
 
     def __reduce__(self) -> tuple[Any, ...]:
         make, arguments, state = tuple(super().__reduce__())
@@ -162,6 +154,7 @@ class Session(clockwork.Session):
         if kind_of(opened) == "instances" and not isinstance(found.carry, Interpolate):
             self._frames = stream(opened, found, session=self._followed_by)
         self._palette = tuple(map(tuple, colours_of(getattr(opened.sidecar, "palette", ()))))
+        self._kind: type[Labels] | type[Depth] | None
         self._kind = None if opened.sidecar is None else Depth if kind_of(opened) == "values" else Labels
 
     def __call__(self, image: Any, *, vectors: Any = None) -> Labels | Depth | NamedInstances:
@@ -177,7 +170,9 @@ class Session(clockwork.Session):
         output = super().__call__(rgb, vectors=vectors)
         if self._kind is None or not isinstance(output, np.ndarray):
             return output  # type: ignore[no-any-return]
-        return self._kind(output, self.net.classes, self._palette, bgr=self._bgr)
+        found = np.asarray(output).view(self._kind)
+        found.classes, found.palette, found.bgr = self.net.classes, self._palette, self._bgr
+        return found
 
     def _followed_by(self, net: StagedNetwork, schedule: Schedule) -> clockwork.Session:
         """Make the session that runs the network of a stream."""

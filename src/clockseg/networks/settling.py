@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper
 
 from clockseg.engines.openvino_file import class_count, graph_of
 from clockseg.engines.profile import graph_seconds
@@ -26,16 +26,13 @@ from clockseg.graph.split import rewritten, splits
 from clockseg.graph.static import Static, declared_shape, fix
 from clockseg.instances.network import STAGE
 from clockseg.instances.recognising import IMAGENET, KINDS, Recognised, recognise
-from clockseg.networks.checking import in_half_precision
-from clockseg.networks.cut_input import describe, fitted, frame_input
-from clockseg.networks.cut_names import Cuts, parse_cuts
-from clockseg.networks.cut_output import Outcome, outcome
+from clockseg.networks.cut_input import LOOKED_AT, describe, fitted, frame_input
+from clockseg.networks.cut_output import Outcome, outcome, parse_cuts
 from clockseg.networks.framing import Framing
 from clockseg.networks.source import RECOMMENDED, Said, Source, Told, numbered
 from clockseg.types import Size
 
-_EXAMPLE = (512, 512)
-"""The working size that is shown as an example where only the user knows it."""
+_HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _FRAME = ("size", "mean", "std", "scale", "colour", "pad_multiple")
 """The settings of the frame, in the order of ``Said``."""
 NO_SKIP = (
@@ -102,7 +99,8 @@ def settle(source: Source, given: Said, cutting: Cutting | None, name: str) -> S
     ignore = MOST_CLASSES if said.ignore is None and names else said.ignore
     bare = Sidecar(name, reads, made.tensor, (), classes=names, palette=said.palette or (), ignore=ignore)
     if cutting is None:
-        return Settled(_giving(made, static, fixed=frame.size is not None), _of_one_stage(bare, (made.tensor,)), told)
+        one = replace(bare, cuts=((made.tensor,),), stages=(STAGE,), schedule=RECOMMENDED)
+        return Settled(_giving(made, static, fixed=frame.size is not None), one, told)
     return _cut(made.model, static if made.model is frame.model else _at(made.model, reads), bare, cutting, told)
 
 
@@ -134,31 +132,25 @@ def _giving(made: Outcome, static: Static, *, fixed: bool) -> onnx.ModelProto:
 def _cut(model: onnx.ModelProto, static: Static, said: Sidecar, cutting: Cutting, told: tuple[Told, ...]) -> Settled:
     """Settle the cuts of a network, and the stages that have scores of their own."""
     graph = onnx_reader.neutral(static, said.input.name)
-    cuts, choice = _cuts(graph, static, said, cutting)
+    if cutting.at == "auto":
+        seconds = graph_seconds(static, said.input.name, said.output) if cutting.measured else None
+        choice = choose(
+            graph, static.shapes, node_work(static), output=said.output, seconds=seconds, stages=cutting.stages
+        )
+        cuts, note = choice.cuts, choice.note and f"{choice.note.removesuffix('.')}."
+    else:
+        cuts, choice, note = parse_cuts(cutting.at, graph), None, ""
     # As it will be loaded: with its concatenations split.
     plan = splits(graph, cuts, output=said.output, shapes=static.shapes)
     static, graph = applied(static, plan), rewritten(graph, plan)
     division = divide(graph, cuts, output=said.output)
     scores = scores_of_stages(static, graph, division, len(said.classes))
-    note = NO_SKIP if len(division.stages) > 1 and not division.groups else ""
-    if choice is not None:
-        note = choice.note and f"{choice.note.removesuffix('.')}."
+    if choice is None and len(division.stages) > 1 and not division.groups:
+        note = NO_SKIP
     found = replace(said, cuts=cuts, scores=scores if any(scores) else ())
-    return Settled(model, found, told, choice, (note,) if note else (), in_half_precision(static))
-
-
-def _cuts(graph: Graph, static: Static, said: Sidecar, cutting: Cutting) -> tuple[Cuts, Choice | None]:
-    if cutting.at != "auto":
-        return parse_cuts(cutting.at, graph), None
-    choice = choose(
-        graph,
-        static.shapes,
-        node_work(static),
-        output=said.output,
-        seconds=graph_seconds(static, said.input.name, said.output) if cutting.measured else None,
-        stages=cutting.stages,
-    )
-    return choice.cuts, choice
+    made = {name for node in static.nodes for name in node.output}
+    half = any(static.types[name][0] in _HALVES for name in made & static.types.keys())
+    return Settled(model, found, told, choice, (note,) if note else (), half)
 
 
 def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ...]]:
@@ -232,12 +224,9 @@ def _instances(found: Recognised, source: Source, given: Said, name: str) -> Set
         named = names == found.names
         why = "named in the file's metadata" if named else "without names; give them by --classes FILE"
         told.append(Told("classes", str(len(names)), why))
-    bare = Sidecar(name, reads, head.outputs[0], (), classes=names, palette=said.palette or (), instances=head.facts())
-    return Settled(frame.model, _of_one_stage(bare, head.outputs), tuple(told))
-
-
-def _of_one_stage(said: Sidecar, outputs: tuple[str, ...]) -> Sidecar:
-    return replace(said, cuts=(outputs,), stages=(STAGE,), schedule=RECOMMENDED)
+    bare = Sidecar(name, reads, head.outputs[0], (head.outputs,), (STAGE,), classes=names, palette=said.palette or ())
+    made = replace(bare, schedule=RECOMMENDED, instances=head.facts())
+    return Settled(frame.model, made, tuple(told))
 
 
 def read_uncut(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]:
@@ -254,7 +243,7 @@ def read_uncut(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]
         sidecar.read(beside)  # which raises the error
     data = data or {}
     said, given = _said(data, beside), data.get("input", {})
-    model = onnx_reader.read(path) if path.suffix == ".onnx" else graph_of(path, size or said.size or _EXAMPLE)
+    model = onnx_reader.read(path) if path.suffix == ".onnx" else graph_of(path, size or said.size or LOOKED_AT)
     frame = frame_input(model)
     if size is not None:
         said = replace(said, size=None if frame.size else size)
@@ -264,7 +253,7 @@ def read_uncut(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]
         known = frame.bytes or said.mean is not None
         unknown: dict[str, Any] = {} if known else {"scale": 1 / 255, "mean": IMAGENET[0], "std": IMAGENET[1]}
         if frame.size is None and said.size is None:
-            unknown |= {"width": _EXAMPLE[0], "height": _EXAMPLE[1]}
+            unknown |= {"width": LOOKED_AT[0], "height": LOOKED_AT[1]}
         example = {"format": sidecar.FORMAT} | data | {"input": unknown | given}
         raise type(error)(
             f"{path.name} runs uncut: {error} Write what these options of clockseg cut would say into {beside} (such as "

@@ -15,14 +15,6 @@ from clockseg.instances.recognising import IMAGENET
 from clockseg.networks.onnx_export import adapted, export
 from clockseg.networks.source import NOTHING_SAID, Said, Source, Told
 
-NAMES = (
-    "deeplabv3_resnet50",
-    "deeplabv3_resnet101",
-    "deeplabv3_mobilenet_v3_large",
-    "fcn_resnet50",
-    "fcn_resnet101",
-    "lraspp_mobilenet_v3_large",
-)
 SIZE = (1040, 520)
 """torchvision scales pictures to a shorter side of 520; up to twice as wide as high they fit in this box."""
 
@@ -40,14 +32,14 @@ def torchvision_source(
     the file's name. ``tell`` gets the address. The graph is exported at the size ``given`` and compared with the module in
     ``engine``. ``UsageError`` for another name, ``NetworkError`` if the weights can't be had.
     """
-    if name not in NAMES:
-        raise UsageError(f"torchvision:{name}: there is no such network. {nearest(name, NAMES)}")
     try:
         from torchvision import models
     except (ImportError, RuntimeError) as error:  # beside a torch of another build it fails with RuntimeError
         raise MissingDependency(
             f"torchvision:{name} needs torchvision, of the release that fits your torch: pip install torchvision ({error})"
         ) from error
+    if name not in (names := models.list_models(module=models.segmentation)):
+        raise UsageError(f"torchvision:{name}: there is no such network. {nearest(name, names)}")
     weights = models.get_model_weights(name).DEFAULT
     tell(f"downloading {weights.url}, unless {torch.hub.get_dir()} has it")
     try:

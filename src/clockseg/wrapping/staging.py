@@ -23,7 +23,7 @@ from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
 from clockseg.graph.torch_export import pick
-from clockseg.networks.cut_names import parse_cuts
+from clockseg.networks.cut_output import parse_cuts
 from clockseg.networks.cutting import cut
 from clockseg.networks.onnx_export import INPUT, OUTPUT, adapted, to_onnx
 from clockseg.types import FRAME_SIZE, IMAGE, Array, Image
