@@ -10,7 +10,7 @@ import numpy as np
 
 from clockseg.carry.motion import Motion
 from clockseg.libraries import opencv
-from clockseg.showing.maps import Maps, Weights
+from clockseg.showing.maps import Maps, Part
 from clockseg.types import Array, Size
 
 INSIDE = 0.5
@@ -116,19 +116,20 @@ class InstanceMaps(Maps):
         """Return the masks warped along ``motion``."""
         return super().moved(motion) if len(self.given) else self
 
-    def averaged(self, parts: Sequence[tuple[Maps, Weights]]) -> Maps:
+    def averaged(self, parts: Sequence[Part]) -> Maps:
         """Return the weighted mean of the masks of each identity; a part that lacks one counts as an empty mask of it.
 
         So an instance that only one key frame has is shown where that one has more weight.
         """
         known: dict[int, tuple[Instances, int]] = {}
-        for maps, _ in parts:
-            known |= {int(one): (maps.given, n) for n, one in enumerate(maps.given.ids) if int(one) not in known}
+        for part in parts:
+            given = part.maps.given
+            known |= {int(one): (given, n) for n, one in enumerate(given.ids) if int(one) not in known}
         if not known:
             return self
         order = {one: number for number, one in enumerate(known)}
-        same = [(replace(maps, planes={"masks": _placed(maps, order)}), weight) for maps, weight in parts]
-        made = Maps.averaged(same[0][0], same)
+        same = [one._replace(maps=replace(one.maps, planes={"masks": _placed(one.maps, order)})) for one in parts]
+        made = Maps.averaged(same[0].maps, same)
         rows = [found.only([index]) for found, index in known.values()]
         joined = [
             np.concatenate([getattr(row, name) for row in rows]) for name in ("classes", "scores", "boxes", "ids")

@@ -20,8 +20,8 @@ from clockseg.instances.matching import Tracker
 from clockseg.instances.network import Decoding
 from clockseg.instances.sets import INSIDE, InstanceMaps, Instances
 from clockseg.showing.maps import Maps, blended
-from clockseg.showing.seeing import Seen, Shown, Stream
-from clockseg.showing.stream import Interpolated, with_seconds
+from clockseg.showing.seeing import Seen, Shown, Stream, with_seconds
+from clockseg.showing.stream import Interpolated
 from clockseg.types import Array
 
 EXPLAINED = 0.5
@@ -98,10 +98,9 @@ class BothSides(Interpolated):
         expected = None if key is None or back is None else key.maps.moved(back).value()
         return InstanceMaps.of(self.tracker.see(found, expected))
 
-    def rehearse(self, image: Any, vectors: Any) -> None:
+    def rehearse(self, seen: Seen) -> None:
         """Run the network on a frame that belongs to no clip."""
-        self.now = self.looked(image, vectors, None)
-        self.session(image)
+        self.step(seen)
 
 
 class Warped(BothSides):

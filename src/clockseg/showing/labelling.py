@@ -97,66 +97,38 @@ def upsampled(scores: Scores, size: Size) -> Labels:
     [[0, 0, 1, 1]]
     """
     quads, differ = _quads(scores.best)
-    grid = _grid(*scores.best.shape, size[1], size[0])
-    labels = _enlarged(quads, grid, size)
+    across, down = _side(scores.best.shape[1], size[0]), _side(scores.best.shape[0], size[1])
+    labels: Labels = quads.repeat(across.pixels, axis=1).repeat(down.pixels, axis=0)
     rows, columns = np.nonzero(differ)
     if rows.size:
-        _interpolate(scores, labels, grid, rows, columns)
+        _interpolate(scores, labels, across, down, rows, columns)
     return labels
 
 
-class _Grid(NamedTuple):
-    """The position of a picture's pixels in a map, by quads: quad q of a side lies between the centres of cells q - 1 and q.
+class _Side(NamedTuple):
+    """The pixels along one side of a picture in a map, by quads: quad q lies between the centres of cells q - 1 and q.
 
-    ``columns`` and ``rows``: the quad of each pixel, as OpenCV's remap takes it. ``left`` and ``top``: the first pixel of each
-    quad. ``across`` and ``down``: the interpolation weight of cell q for each pixel of the quad, float32 [quads, most pixels].
-    ``wide`` and ``high``: the number of pixels of each quad.
+    ``first`` and ``pixels``: the first pixel and the number of pixels of each quad. ``weights``: of cell q for each pixel of quad
+    q, float32 [quads, most pixels].
     """
 
-    columns: Array
-    rows: Array
-    left: Array
-    top: Array
-    across: Array
-    down: Array
-    wide: Array
-    high: Array
+    first: Array
+    pixels: Array
+    weights: Array
 
 
-@lru_cache(maxsize=8)
-def _grid(height: int, width: int, rows: int, columns: int) -> _Grid:
-    across, wide, left, x = _side(width, columns)
-    down, high, top, y = _side(height, rows)
-    shape = rows, columns
-    maps = np.broadcast_to(x, shape).astype(np.float32), np.broadcast_to(y[:, None], shape).astype(np.float32)
-    whole, parts = opencv().convertMaps(*maps, opencv().CV_16SC2, nninterpolation=True)
-    return _Grid(whole, parts, left, top, across, down, wide, high)
-
-
-def _side(cells: int, pixels: int) -> tuple[Array, Array, Array, Array]:
-    """Return the weights, the number of pixels and the first pixel of each quad along one side, and the quad of each pixel."""
+@lru_cache(maxsize=16)
+def _side(cells: int, pixels: int) -> _Side:
     place = (np.arange(pixels) + 0.5) * (cells / pixels) - 0.5
     quad = np.floor(place).astype(np.int64) + 1
     count = np.bincount(quad, minlength=cells + 1)
-    first = np.concatenate([[0], np.cumsum(count)[:-1]])
+    first = np.cumsum(count) - count
     weights = np.zeros((cells + 1, max(1, count.max())), np.float32)
     weights[quad, np.arange(pixels) - first[quad]] = place - np.floor(place)
-    return weights, count, first, quad
+    return _Side(first, count, weights)
 
 
-def _enlarged(quads: Labels, grid: _Grid, size: Size) -> Labels:
-    """Return the label of the quad in which each pixel lies; a whole number of pixels per quad is faster."""
-    cv2 = opencv()
-    (height, width), (columns, rows) = quads.shape, size
-    across, down = columns // (width - 1), rows // (height - 1)
-    if (across * (width - 1), down * (height - 1)) != size:
-        return np.asarray(cv2.remap(quads, grid.columns, grid.rows, cv2.INTER_NEAREST))
-    found = cv2.resize(quads, (width * across, height * down), interpolation=cv2.INTER_NEAREST)
-    top, left = (down + 1) // 2, (across + 1) // 2
-    return np.ascontiguousarray(found[top : top + rows, left : left + columns])
-
-
-def _interpolate(scores: Scores, labels: Labels, grid: _Grid, rows: Array, columns: Array) -> None:
+def _interpolate(scores: Scores, labels: Labels, across: _Side, down: _Side, rows: Array, columns: Array) -> None:
     """Write the labels of the pixels of some quads."""
     (height, width), (_, cells, row) = scores.best.shape, scores
     top, below = np.maximum(rows - 1, 0) * width, np.minimum(rows, height - 1) * width
@@ -171,28 +143,26 @@ def _interpolate(scores: Scores, labels: Labels, grid: _Grid, rows: Array, colum
     # Quads with the most such classes first, so that those with one more class are always the first ones, in long rows.
     order = np.argsort(-many, kind="stable")
     rows, columns, many, first = rows[order], columns[order], many[order], first[order]
-    across, down = grid.across.take(columns, axis=0).T[:, None].copy(), grid.down.take(rows, axis=0).T.copy()
-    best = np.full((*across.shape[:1], *down.shape), -np.inf, np.float32)
-    found = np.zeros(best.shape, np.uint8)
+    to_right, to_bottom = (
+        across.weights.take(columns, axis=0).T[:, None].copy(),
+        down.weights.take(rows, axis=0).T.copy(),
+    )
+    best = np.full((*to_right.shape[:1], *to_bottom.shape), -np.inf, np.float32)
+    found: Labels = np.zeros(best.shape, np.uint8)
     for number in range(many[0]):
         count = np.count_nonzero(many > number)
         pair = pairs[first[:count] + number]
         a, b, c, d = [corner.reshape(-1).take(pair) for corner in corners]
-        near, far = a + (b - a) * down[:, :count], c + (d - c) * down[:, :count]
-        value, known = near + (far - near) * across[..., :count], best[..., :count]
+        near, far = a + (b - a) * to_bottom[:, :count], c + (d - c) * to_bottom[:, :count]
+        value, known = near + (far - near) * to_right[..., :count], best[..., :count]
         # Classes come in order: a better one has a higher id, and of several that are best the lowest stays.
         better = (value > known).view(np.uint8) * (pair % cells.shape[1]).astype(np.uint8)
         np.maximum(found[..., :count], better, out=found[..., :count])
         np.maximum(known, value, out=known)
-    _write(labels, grid, rows, columns, found)
-
-
-def _write(labels: Labels, grid: _Grid, rows: Array, columns: Array, found: Array) -> None:
-    """Write the labels ``found`` of quads, uint8 [most pixels across, most pixels down, quads]."""
     x, y = np.arange(found.shape[0])[:, None, None], np.arange(found.shape[1])[None, :, None]
-    at = (grid.top[rows] + y) * labels.shape[1] + (grid.left[columns] + x)
+    at = (down.first[rows] + y) * labels.shape[1] + (across.first[columns] + x)
     # Quads at the edge, and some of a fractional scale, have fewer pixels than others.
-    there = (x < grid.wide[columns]) & (y < grid.high[rows])
+    there = (x < across.pixels[columns]) & (y < down.pixels[rows])
     labels.reshape(-1)[at[there]] = found[there]
 
 
@@ -278,23 +248,22 @@ class Labeller:
         part = getattr(self.conclude, "part", None)
         self.graph = part if isinstance(part, GraphPart) else None
 
-    def fuse(self, parts: Sequence[Part]) -> Maps | tuple[Scores, Any]:
+    def fuse(self, parts: Sequence[Part]) -> Maps | tuple[Scores, Size]:
         """Return the blended maps; of score maps that the network would only upsample, the scores with the frame's size."""
         first = parts[0].maps
-        if self.graph is None or len(first.planes) != 1 or FRAME_SIZE not in first.given:
+        if (
+            self.graph is None
+            or self.graph.outputs != (LABELS,)
+            or len(first.planes) > 1
+            or FRAME_SIZE not in first.given
+        ):
             return blended(parts)
         [(name, plane)] = first.planes.items()
-        size = first.given[FRAME_SIZE]
-        only = plane.ndim == 3 and self.graph.outputs == (LABELS,) and upsamples(self.graph, _pair(size)) == name
+        size = self.graph.frame_size([first.given])
+        only = plane.ndim == 3 and upsamples(self.graph, size) == name
         return (scores_of(name, parts), size) if only else blended(parts)
 
-    def __call__(self, fused: Maps | tuple[Scores, Any], image: Any) -> Any:
-        if isinstance(fused, Maps):
-            return self.net.restore(self.conclude(fused.value()), image)
-        scores, size = fused
-        return self.net.restore({LABELS: upsampled(scores, _pair(size))[None], FRAME_SIZE: size}, image)
-
-
-def _pair(size: Any) -> Size:
-    width, height = (int(side) for side in size)
-    return width, height
+    def __call__(self, fused: Maps | tuple[Scores, Size], image: Any) -> Any:
+        """Return the output for a frame from what ``fuse`` returned."""
+        made = self.conclude(fused.value()) if isinstance(fused, Maps) else {LABELS: upsampled(*fused)[None]}
+        return self.net.restore(made, image)

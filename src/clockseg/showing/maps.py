@@ -60,9 +60,17 @@ class Maps:
         found = {name: resampled(plane, motion.places(*plane.shape[:2])) for name, plane in self.planes.items()}
         return replace(self, planes=found)
 
-    def averaged(self, parts: Sequence[tuple[Maps, Weights]]) -> Maps:
-        """Return the weighted mean of each map over ``parts``, of which these maps are the first."""
-        return replace(self, planes={name: _average(name, parts) for name in self.planes})
+    def averaged(self, parts: Sequence[Part]) -> Maps:
+        """Return the weighted mean of each map over ``parts``, of which these maps are the first, as they are.
+
+        For labels, the one with the largest total weight, the first on a tie.
+        """
+        found = {}
+        for name, first in self.planes.items():
+            planes = [one.maps.planes[name] for one in parts]
+            weights = [one.weights(*first.shape[:2]) for one in parts]
+            found[name] = _vote(planes, weights) if first.ndim == 2 else _mean(planes, weights)
+        return replace(self, planes=found)
 
 
 def trust(motion: Motion, distance: int) -> Weights:
@@ -95,7 +103,8 @@ class Part(NamedTuple):
 
 def blended(parts: Sequence[Part]) -> Maps:
     """Return the weighted mean of the maps of all parts, warped."""
-    return average([(maps if motion is None else maps.moved(motion), weights) for maps, motion, weights in parts])
+    warped = [one if one.motion is None else one._replace(maps=one.maps.moved(one.motion)) for one in parts]
+    return warped[0].maps if len(warped) == 1 else warped[0].maps.averaged(warped)
 
 
 def blended_at(name: str, parts: Sequence[Part], cells: Array) -> Array:
@@ -108,20 +117,6 @@ def blended_at(name: str, parts: Sequence[Part], cells: Array) -> Array:
         planes.append(resampled(plane, in_rows(motion.places(*plane.shape[:2]).reshape(-1, 2)[cells])))
         weights.append(in_rows(weigh(*plane.shape[:2]).reshape(-1)[cells]))
     return _mean(planes, weights).reshape(-1, planes[0].shape[2])[: len(cells)]
-
-
-def average(parts: Sequence[tuple[Maps, Weights]]) -> Maps:
-    """Return the weighted mean of each map over ``parts``; for labels, the one with the largest total weight, the first on a tie."""
-    first = parts[0][0]
-    if len(parts) == 1:
-        return first
-    return first.averaged(parts)
-
-
-def _average(name: str, parts: Sequence[tuple[Maps, Weights]]) -> Array:
-    planes = [maps.planes[name] for maps, _ in parts]
-    weights = [weight(*planes[0].shape[:2]) for _, weight in parts]
-    return _vote(planes, weights) if planes[0].ndim == 2 else _mean(planes, weights)
 
 
 def _mean(planes: Sequence[Array], weights: Sequence[Array]) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -64,23 +64,26 @@ class Stream:
     def __init__(self, net: StagedNetwork, schedule: Schedule, session: Session) -> None:
         self.net, self.schedule, self.session = net, schedule, session
 
+    def looked(self, image: Any, vectors: Any = None, item: Any = None) -> Seen:
+        """Prepare a frame by itself."""
+        return Seen(rgb(image), vectors, item)
+
     def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
         """Prepare a frame and estimate its motion, without the network; call it in order. ``item`` comes back with the output."""
-        return Seen(rgb(image), vectors, item)
+        return self.looked(image, vectors, item)
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run a frame that was seen, and return the frames whose outputs are known now."""
-        return [Shown(seen.item, self.session(seen.image, vectors=seen.vectors), self.session.record)]
+        output = self.step(seen)
+        return [Shown(seen.item, output, with_seconds(self.session.record, motion=seen.seconds))]
+
+    def step(self, seen: Seen) -> Any:
+        """Run the session on a frame that was seen, and return its output."""
+        return self.session(seen.image, vectors=seen.vectors)
 
     def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
         """See a frame and run it."""
         return self.run(self.see(image, vectors=vectors, item=item))
-
-    def over(self, images: Iterable[Any]) -> Iterator[Shown]:
-        """Run all frames of one clip, and yield all of them in order."""
-        for image in images:
-            yield from self.push(image)
-        yield from self.end()
 
     def end(self) -> list[Shown]:
         """End the clip, and return the frames that are left. The next frame begins another clip."""
@@ -95,12 +98,12 @@ class Stream:
         """Compile everything for frames of this size, unless done before, so that compiling is not part of measured times."""
         memory = self.session.memory
         if memory is None or memory.shape != np.shape(image):
-            self.rehearse(image, vectors)
+            self.rehearse(self.looked(image, vectors))
             self.session.reset()
 
-    def rehearse(self, image: Any, vectors: Any) -> None:
+    def rehearse(self, seen: Seen) -> None:
         """Run everything on a frame that belongs to no clip."""
-        self.session(rgb(image), vectors=vectors)
+        self.step(seen)
 
 
 def reads_pictures(schedule: Schedule) -> bool:
@@ -117,7 +120,7 @@ def reads_pictures(schedule: Schedule) -> bool:
 
 
 class Watching(Stream):
-    """A stream that estimates motion before its session runs, so that a thread may do it ahead, and from decoded pictures.
+    """The stream of ``warp``, which estimates motion before its session runs, so that a thread may do it ahead, and from decoded pictures.
 
     The session runs the network ``own``, whose ``prepare`` is that of ``net``, and moves ``of`` along the motion that was estimated
     (None: nothing). It converts to RGB only the frames that the network or a clock reads.
@@ -149,10 +152,19 @@ class Watching(Stream):
         seen = self.looked(image, vectors, item)
         before, self._last = self._last, seen.sight
         if before is not None and before.grey.shape == seen.sight.grey.shape:
-            seen = seen._replace(motion=self._estimator.observe(before, seen.sight))
+            seen = seen._replace(motion=self.observed(before, seen.sight))
         return seen._replace(seconds=time.perf_counter() - begun)
 
-    def looked(self, image: Any, vectors: Any, item: Any) -> Seen:
+    def observed(self, before: Sight, now: Sight) -> Motion | None:
+        """Return the motion from a frame back to the one before; None if there is none to follow."""
+        return self._estimator.observe(before, now)
+
+    def step(self, seen: Seen) -> Any:
+        """Run the session on a frame that was seen, in RGB if anything but graphs may read it, and return its output."""
+        self.now = seen
+        return self.session(seen.image if self.sees_ahead and not self._reads_pictures else rgb(seen.image))
+
+    def looked(self, image: Any, vectors: Any = None, item: Any = None) -> Seen:
         """Return the frame with its sight. ``prepare`` runs only for the first frame of each size."""
         shape = np.shape(image)
         if self._known[0] != shape:
@@ -165,6 +177,13 @@ class Watching(Stream):
         """Forget the clip."""
         super().close()
         self._last = None
+
+
+def with_seconds(record: Record, *, motion: float = 0.0, fuse: float = 0.0, finish: float = 0.0) -> Record:
+    """Return the record with these seconds added to its own."""
+    spent = record.seconds
+    more = replace(spent, motion=spent.motion + motion, fuse=spent.fuse + fuse, finish=spent.finish + finish)
+    return record._replace(seconds=more)
 
 
 @dataclass(frozen=True)

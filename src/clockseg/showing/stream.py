@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from clockseg.carry.interpolate import Interpolate
+from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.warp import Warp
 from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clocks.spec import parse_schedule
@@ -24,9 +25,8 @@ from clockseg.errors import UsageError
 from clockseg.execution.machine import cores
 from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import Maps, Part, keeping
-from clockseg.showing.seeing import MakeSession, Seen, Shown, Stream, Watching
+from clockseg.showing.seeing import MakeSession, Seen, Shown, Stream, Watching, with_seconds
 from clockseg.showing.window import Due, Window
-from clockseg.video.planar import rgb
 
 INTERPOLATED = "interpolated"
 """``Record.propagated`` of a frame whose output was made from the key frames around it."""
@@ -65,7 +65,7 @@ def stream(
     if isinstance(found.carry, Interpolate):
         return Interpolated(net, found, found.carry, session, lookahead)
     if type(found.carry) is Warp:
-        return Warped(net, found, found.carry, session)
+        return Watching(net, found, found.carry.motion, session, own=net, of=found.carry.of)
     return Stream(net, found, session(net, found))
 
 
@@ -82,25 +82,28 @@ def run(net: StagedNetwork, images: Iterable[Any], schedule: ScheduleLike | str)
     ['A', 'B']
     """
     with closing(stream(net, schedule)) as frames:
-        for shown in frames.over(images):
-            yield shown.output, shown.record
+        ahead = isinstance(frames, Interpolated) and frames.sees_ahead
+        for seen in _seen_ahead(frames, images) if ahead else map(frames.see, images):
+            yield from [shown[1:] for shown in frames.run(seen)]
+        yield from [shown[1:] for shown in frames.end()]
 
 
-class Warped(Watching):
-    """The stream of ``warp``: it returns each output at once."""
+def _seen_ahead(frames: Stream, images: Iterable[Any]) -> Iterator[Seen]:
+    """Yield the frames of a clip as seen, in a thread that is up to ``AHEAD`` frames ahead; images are read in this one."""
+    ahead, process = deque[Future[Seen]](), os.getpid()
 
-    def __init__(self, net: StagedNetwork, schedule: Schedule, carry: Warp, session: MakeSession) -> None:
-        super().__init__(net, schedule, carry.motion, session, own=net, of=carry.of)
+    def seen() -> Seen:
+        if os.getpid() != process:
+            raise UsageError("a run that began before a fork can't go on in the forked process. Begin it there.")
+        return ahead.popleft().result()
 
-    def run(self, seen: Seen) -> list[Shown]:
-        """Run one frame and return it."""
-        self.now = seen
-        output = self.session(seen.image if self.sees_ahead and not self._reads_pictures else rgb(seen.image))
-        return [Shown(seen.item, output, with_seconds(self.session.record, motion=seen.seconds))]
-
-    def rehearse(self, image: Any, vectors: Any) -> None:
-        """Run everything on a frame that belongs to no clip."""
-        self.run(self.looked(image, vectors, None))
+    with ThreadPoolExecutor(max_workers=1) as seeing:
+        for image in images:
+            ahead.append(seeing.submit(frames.see, image))
+            if len(ahead) > _fitting(AHEAD, image):
+                yield seen()
+        while ahead:
+            yield seen()
 
 
 @dataclass
@@ -130,33 +133,24 @@ class Interpolated(Watching):
         self.make_output: Callable[[Any, Any], Any] = labels
         self._workers: ThreadPoolExecutor | None = None
 
-    def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
-        """Prepare a frame, and estimate its motion since the frame before; None where a shot begins."""
-        seen = super().see(image, vectors=vectors, item=item)
-        begun = time.perf_counter()
-        if seen.motion is None:
-            return seen
-        cut, self._usual = scene_cut(seen.motion, None, None, self._usual)
-        seconds = seen.seconds + time.perf_counter() - begun
-        return seen._replace(motion=None if cut else seen.motion, seconds=seconds)
-
-    def begin(self, seen: Seen) -> None:
-        """Make a frame the current one. In a new shot, nothing of the last one is worth keeping."""
-        self.now = seen
-        if seen.motion is None:
-            self.session.refill()
+    def observed(self, before: Sight, now: Sight) -> Motion | None:
+        """Return the motion from a frame back to the one before; None where a shot begins."""
+        motion = self._estimator.observe(before, now)
+        cut, self._usual = scene_cut(motion, None, None, self._usual)
+        return None if cut else motion
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run the network if a clock fires, and return the frames whose outputs are known now."""
-        self.begin(seen)
-        scores = self.session(rgb(seen.image) if self._reads_pictures else seen.image)
-        record = self.session.record
+        if seen.motion is None:
+            # In a new shot, nothing of the last one is worth keeping.
+            self.session.refill()
+        scores, record = self.step(seen), self.session.record
         frame = _Frame(seen.item, seen.image, record)
         shown: list[Shown] = []
         if record.fill:
             shown += self._show(self.window.end())
         begun = time.perf_counter()
-        self.key_maps = scores.value if record.fill or any(record.fired) else None
+        self.key_maps = scores.value if any(record.fired) else None
         maps = None if self.key_maps is None else self.maps_of(seen, scores.value)
         due = self.window.add(frame, None if record.fill else seen.motion, maps)
         frame.record = with_seconds(record, motion=seen.seconds + time.perf_counter() - begun)
@@ -166,27 +160,6 @@ class Interpolated(Watching):
     def maps_of(self, seen: Seen, value: Any) -> Maps:
         """Return the maps of a key frame, from the value that ``finish`` reads."""
         return Maps.of(value)
-
-    def over(self, images: Iterable[Any]) -> Iterator[Shown]:
-        """Run all frames of one clip, and estimate the motion of the next ones in a thread meanwhile."""
-        if not self.sees_ahead:
-            yield from super().over(images)
-            return
-        ahead, process = deque[Future[Seen]](), os.getpid()
-
-        def seen() -> Seen:
-            if os.getpid() != process:
-                raise UsageError("a run that began before a fork can't go on in the forked process. Begin it there.")
-            return ahead.popleft().result()
-
-        with ThreadPoolExecutor(max_workers=1) as seeing:
-            for image in images:
-                ahead.append(seeing.submit(self.see, image))
-                if len(ahead) > _fitting(AHEAD, image):
-                    yield from self.run(seen())
-            while ahead:
-                yield from self.run(seen())
-        yield from self.end()
 
     def end(self) -> list[Shown]:
         """End the clip: the frames after the last key frame are made from it alone."""
@@ -202,11 +175,10 @@ class Interpolated(Watching):
             self._workers.shutdown()
             self._workers = None
 
-    def rehearse(self, image: Any, vectors: Any) -> None:
+    def rehearse(self, seen: Seen) -> None:
         """Run everything on a frame that belongs to no clip."""
-        self.now = self.looked(image, vectors, None)
-        scores = self.session(image)
-        self.make_output(self.fuse([Part(self.maps_of(self.now, scores.value))]), image)
+        maps = self.maps_of(seen, self.step(seen).value)
+        self.make_output(self.fuse([Part(maps)]), seen.image)
 
     def _most(self, image: Any) -> int:
         return _fitting(MOST_FRAMES, image) if self._lookahead is None else self._lookahead
@@ -240,10 +212,3 @@ class Interpolated(Watching):
 def _fitting(frames: int, image: Any) -> int:
     """Return how many frames like ``image`` may wait, at most ``frames``: as many as ``MOST_BYTES`` allow, but ``LEAST_FRAMES``."""
     return max(LEAST_FRAMES, min(frames, MOST_BYTES // max(1, getattr(image, "nbytes", 1))))
-
-
-def with_seconds(record: Record, *, motion: float = 0.0, fuse: float = 0.0, finish: float = 0.0) -> Record:
-    """Return the record with these seconds added to its own."""
-    spent = record.seconds
-    more = replace(spent, motion=spent.motion + motion, fuse=spent.fuse + fuse, finish=spent.finish + finish)
-    return record._replace(seconds=more)

@@ -7,23 +7,32 @@ of the same flows, so one optical flow per frame is enough. Flows are composed o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from clockseg.carry.motion import Motion, grid, sampled
-from clockseg.showing.maps import Maps, Part, Weights, average, certain, trust
+from clockseg.showing.maps import Maps, Part, blended, trust
 
 Due: TypeAlias = tuple[Any, Sequence[Part]]
 """A frame whose key frames are known, and the parts that its maps are blended from."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Key:
-    """A key frame: the network's ``maps``, the mean ``averaged`` of them and of neighbouring key frames, and the ``parts`` of that mean."""
+    """A key frame: the ``parts`` that it is averaged from. Its own maps are the first, then come those of neighbouring key frames."""
 
-    maps: Maps
-    averaged: Maps
-    parts: list[tuple[Maps, Weights]] = field(default_factory=list)
+    parts: tuple[Part, ...]
+
+    @property
+    def maps(self) -> Maps:
+        """The maps that the network gave."""
+        return self.parts[0].maps
+
+    @cached_property
+    def averaged(self) -> Maps:
+        """The mean of all parts."""
+        return blended(self.parts)
 
 
 @dataclass
@@ -88,31 +97,25 @@ class Window:
         return due
 
     def _key(self, now: Waiting, maps: Maps) -> Key:
-        parts: list[tuple[Maps, Weights]] = [(maps, certain)]
-        if self.smooth and self.key is not None and now.back is not None:
-            parts.append((self.key.averaged.moved(now.back), trust(now.back, now.distance)))
-        return Key(maps, average(parts), parts)
+        own = Part(maps)
+        if not self.smooth or self.key is None or now.back is None:
+            return Key((own,))
+        return Key((own, _moved(self.key.averaged, now.back, now.distance)))
 
     def _between(self, now: Waiting, key: Key) -> list[Due]:
         """Return the frames between the last key frame and the one ``now``, in order, the last key frame first."""
-        ways = self._ahead(now)
-        if self.smooth and self.key is not None and ways and self.waiting[0].distance == 0:
-            way, distance = ways[0]
-            parts = [*self.key.parts, (key.maps.moved(way), trust(way, distance))]
-            self.key = replace(self.key, averaged=average(parts))
-        pairs = zip(self.waiting, ways, strict=True)
-        return [
-            (waiting.item, _parts(waiting, self.key, [Part(key.averaged, way[0], trust(*way))]))
-            for waiting, way in pairs
-        ]
-
-    def _ahead(self, now: Waiting) -> list[tuple[Motion, int]]:
-        """Return the motion of each waiting frame to the key frame ``now``, and its distance in frames."""
-        found: list[tuple[Motion, int]] = []
+        # The motion of each waiting frame to the key frame ``now``, and its distance in frames.
+        ways: list[tuple[Motion, int]] = []
         for following in reversed([*self.waiting, now][1:]):
             turned = inverse(following.step)
-            found.append((turned.after(found[-1][0]), found[-1][1] + 1) if found else (turned, 1))
-        return found[::-1]
+            ways.append((turned.after(ways[-1][0]) if ways else turned, len(ways) + 1))
+        ways.reverse()
+        if self.smooth and self.key is not None and ways and self.waiting[0].distance == 0:
+            self.key = Key((*self.key.parts, _moved(key.maps, *ways[0])))
+        return [
+            (waiting.item, _parts(waiting, self.key, [Part(key.averaged, way[0], trust(*way))]))
+            for waiting, way in zip(self.waiting, ways, strict=True)
+        ]
 
 
 def _parts(waiting: Waiting, before: Key | None, after: Sequence[Part]) -> list[Part]:
@@ -122,6 +125,11 @@ def _parts(waiting: Waiting, before: Key | None, after: Sequence[Part]) -> list[
     if waiting.back is None:
         return [Part(before.averaged)]
     return [Part(before.averaged, waiting.back, trust(waiting.back, waiting.distance)), *after]
+
+
+def _moved(maps: Maps, motion: Motion, distance: int) -> Part:
+    """Return the maps of a key frame ``distance`` frames away, warped along ``motion``, with their weight."""
+    return Part(maps.moved(motion), None, trust(motion, distance))
 
 
 def inverse(motion: Motion) -> Motion:
