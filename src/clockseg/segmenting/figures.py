@@ -70,18 +70,18 @@ class Figures:
     @property
     def confidence(self) -> float | None:
         """The mean confidence over the frames on which it was measured, 0..1; None if it never was."""
-        return self._per("confidence", self.sums.get("looked", 0.0))
+        return self._mean("confidence", self.sums.get("looked", 0.0), 3)
 
-    def _per(self, name: str, count: float) -> float | None:
-        """Return a sum over a number, None if either is unknown."""
+    def _mean(self, name: str, count: float, digits: int | None = 9) -> float | None:
+        """Return a sum over a number, rounded; None if either is unknown."""
         mean = self.sums.get(name, math.nan) / count if count else math.nan
-        return None if math.isnan(mean) else mean
+        return None if math.isnan(mean) else round(mean, digits)
 
     def summary(self, wall_seconds: float) -> dict[str, Any]:
         """Return the figures for ``summary.json``."""
         tally, sums = self.tally, self.sums
         mean = tally.seconds_per_frame
-        full = self._per("full", sums.get("full frames", 0)) or self._per("first", tally.clips)
+        full = self._mean("full", sums.get("full frames", 0)) or self._mean("first", tally.clips)
         return {
             "frames": tally.frames,
             "fire_rate": tally.fire_rate,
@@ -90,9 +90,9 @@ class Figures:
             "wall_seconds": round(wall_seconds, 6),
             "fps": round(tally.frames / wall_seconds, 3),
             "relative_time_estimate": None if mean is None or not full else round(mean / full, 4),
-            "multiply_adds_per_frame": _rounded(self._per("multiply_adds", tally.frames), 0),
-            "relative_multiply_adds": _rounded(self._per("multiply_adds", sums.get("uncut", 0.0)), 4),
-            "confidence": _rounded(self.confidence, 3),
+            "multiply_adds_per_frame": self._mean("multiply_adds", tally.frames, None),
+            "relative_multiply_adds": self._mean("multiply_adds", sums.get("uncut", 0.0), 4),
+            "confidence": self.confidence,
             "busy_seconds": {name: round(sums.get(f"busy {name}", 0.0), 3) for name in BUSY},
         }
 
@@ -107,10 +107,6 @@ class Figures:
         """
         tally = facts["tally"]
         return cls(Tally(**tally | {name: tuple(tally[name]) for name in ("stages", "fires")}), dict(facts["sums"]))
-
-
-def _rounded(value: float | None, places: int) -> float | None:
-    return None if value is None else round(value, places or None)
 
 
 def run_facts(net: StagedNetwork, schedule: str, carry: str) -> dict[str, Any]:

@@ -111,31 +111,26 @@ def _media(folder: Path, warn: Warn) -> Iterator[Path]:
     Links to folders are followed, except to a folder that was seen before or that holds ``folder``.
     """
     seen: set[str] = set()
+    home = os.path.realpath(folder)
 
     def unread(error: OSError) -> None:
         warn(f"{error.filename}: this folder is left out, because it cannot be read ({error.strerror}).")
 
     for where, folders, files in os.walk(folder, followlinks=True, onerror=unread):
+        real = os.path.realpath(where)
+        if real in seen or (real != home and Path(home).is_relative_to(real)):
+            folders.clear()
+            continue
+        seen.add(real)
         own = set(FILES.values()) if is_result(Path(where)) else set()
         # Real folders first, so that files have their own names rather than those of links.
-        folders.sort(key=lambda name: (Path(where, name).is_symlink(), natural_key(name)))
-        folders[:] = [
-            name
-            for name in folders
-            if not name.startswith(".") and name not in own and _new(Path(where, name), seen, folder)
-        ]
+        folders[:] = sorted(
+            (name for name in folders if not name.startswith(".") and name not in own),
+            key=lambda name: (Path(where, name).is_symlink(), natural_key(name)),
+        )
         for name in sorted(files, key=natural_key):
             if not name.startswith(".") and name not in own and _is_media(name):
                 yield Path(where, name)
-
-
-def _new(folder: Path, seen: set[str], root: Path) -> bool:
-    """Return True, once, for each folder that is not one of those ``root`` lies in."""
-    real = os.path.realpath(folder)
-    if real in seen or Path(os.path.realpath(root)).is_relative_to(real):
-        return False
-    seen.add(real)
-    return True
 
 
 def _is_media(name: str) -> bool:

@@ -22,9 +22,9 @@ State: TypeAlias = Literal["waiting", "running", "done", "failed"]
 class Entry:
     """The state of one video.
 
-    ``input``: its absolute path as printable text; ``folder`` of its result, relative to the manifest; ``pieces`` into which it is cut, of
-    which ``whole`` are complete; ``figures``: part of its summary; ``problems`` while decoding; ``error``: why it failed;
-    ``setting``: network, schedule and options; ``identity`` of the input (``Clip.identity``), so that a replaced one is noticed.
+    ``input``: its absolute path as printable text; ``folder`` of its result, relative to the manifest; ``pieces`` into which it
+    is cut, of which ``whole`` are complete, with so many ``frames``; ``error``: why it failed; ``setting``: network, schedule and
+    options; ``identity`` of the input (``Clip.identity``), so that a replaced one is noticed.
     """
 
     input: str
@@ -33,8 +33,6 @@ class Entry:
     pieces: int | None = None
     whole: int = 0
     frames: int | None = None
-    figures: dict[str, Any] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
     error: str | None = None
     setting: dict[str, Any] = field(default_factory=dict)
     identity: str | None = None
@@ -55,9 +53,8 @@ def read_line(text: str) -> Entry | None:
     True
     """
     try:
-        told = json.loads(text)
-        entry = Entry(**told | {"problems": tuple(told.get("problems", ()))})
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        entry = Entry(**json.loads(text))
+    except (ValueError, TypeError, RecursionError):
         return None
     return entry if isinstance(entry.input, str) and _inside(entry.folder) else None
 
@@ -88,23 +85,16 @@ class Manifest:
                 part.write_text("".join(f"{entry.line()}\n" for entry in self.entries.values()))
 
 
-def unwritable(path: str | os.PathLike[str], error: BaseException, done: str = "written") -> DataError | None:
-    """Return the error to raise in place of the system's refusal to write; None for any other error."""
-    if isinstance(error, ClocksegError) or not isinstance(error, OSError):
-        return None
-    why = error.strerror or error
-    return DataError(f"{path}: can't be {done} ({why}). Give an --out that is writable and has room.")
-
-
 @contextmanager
-def writing(path: Path, done: str = "written") -> Iterator[None]:
+def writing(path: str | os.PathLike[str], done: str = "written") -> Iterator[None]:
     """Raise the system's refusal to write as a ``DataError`` that names the path."""
     try:
         yield
     except OSError as error:
-        if refused := unwritable(path, error, done):
-            raise refused from error
-        raise
+        if isinstance(error, ClocksegError):
+            raise
+        why = error.strerror or error
+        raise DataError(f"{path}: can't be {done} ({why}). Give an --out that is writable and has room.") from error
 
 
 @contextmanager

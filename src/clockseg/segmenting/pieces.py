@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
@@ -93,16 +93,19 @@ def elapsed(results: Iterable[PieceResult]) -> float:
 
 
 def run_piece(
-    work: Work, planned: Planned, number: int, clip: Clip, *, limit: int | None, on_progress: OnProgress
+    work: Work, planned: Planned, piece: Piece, clip: Clip, *, limit: int | None, on_progress: OnProgress
 ) -> PieceResult:
-    """Segment ``clip``, opened at the span of piece ``number``, into the piece's folder; ``limit``: the most frames taken.
+    """Segment ``clip``, opened at the span of the piece, into the piece's folder; ``limit``: the most frames taken.
 
     A piece without a frame is complete too, and its ``empty`` gives the reason.
     """
-    folder = planned.result.piece(number)
+    folder = planned.result.piece(piece.number)
     try:
         with folder_beside(folder, "Give an --out that is writable and has room.") as part:
             result = _written(work, planned, clip, part, limit, on_progress)
+            if len(planned.pieces) > 1:
+                since = f"from {float(piece.start or 0):.2f} s on"
+                result = replace(result, problems=tuple(f"{since}: {problem}" for problem in result.problems))
             result.write(part)
             shutil.rmtree(folder, ignore_errors=True)
             part.rename(folder)
@@ -158,7 +161,6 @@ class _Session:
     def __init__(self, work: Work, clip: Clip, limit: int | None, on_progress: OnProgress) -> None:
         self.decoded, self.figures, self.carry = 0, Figures(Tally(work.net.names)), str(work.schedule.carry)
         self._work, self._clip, self._limit, self._on_progress = work, clip, limit, on_progress
-        self._expected = clip.expected(work.every, limit) or limit
         self._stream, self._key_frames = stream(work.net, work.schedule), 0
         self._meter = Meter(work.net, work.setting.get("digest") or "")
 
@@ -207,5 +209,5 @@ class _Session:
                 decode_seconds=frame.decode_seconds,
             )
             tally = self.figures.tally
-            self._on_progress(Progress(self._clip.name, tally.frames, self._expected, tally))
+            self._on_progress(Progress(self._clip.name, tally.frames, None, tally))
             yield frame, output, record

@@ -252,13 +252,10 @@ class ResultFolder:
         ``resume``: None if the command has no ``--resume``.
         """
         old = [name for name in (*FILES.values(), SUMMARY) if (self.path / name).exists()]
-        if old and not overwrite:
-            replace = "give another --out, or --overwrite to replace it"
-            leave = "" if resume is None else ", or --resume to keep what is complete"
-            raise UsageError(f"{self.path} holds a result already ({', '.join(old)}); {replace}{leave}.")
-        if not (resume or overwrite) and self.begun():
-            on = "give another --out" if resume is None else "--resume goes on with it"
-            raise UsageError(f"{self.path} holds an unfinished result; {on}, --overwrite starts again.")
+        held = f"a result already ({', '.join(old)})" if old else "an unfinished result"
+        if not overwrite and (old or (not resume and self.begun())):
+            keep = "" if resume is None else ", or --resume to keep what is complete"
+            raise UsageError(f"{self.path} holds {held}; give another --out, or --overwrite to replace it{keep}.")
 
     @property
     def part(self) -> Path:

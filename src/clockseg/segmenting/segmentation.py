@@ -19,18 +19,15 @@ from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import UsageError
 from clockseg.segmenting.inputs import Input
-from clockseg.segmenting.manifest import Entry, Manifest, manifest, unwritable, writing
+from clockseg.segmenting.manifest import Entry, Manifest, manifest
 from clockseg.segmenting.pieces import Piece, PieceResult
-from clockseg.segmenting.results import SUMMARY, ResultFolder, apart, check_writes
+from clockseg.segmenting.results import SUMMARY, ResultFolder, apart, check_writes, read_summary
 from clockseg.segmenting.work import OnProgress, Planned, Segmented, Work
 from clockseg.segmenting.workers import Workers
 from clockseg.showing.kind import kind_of
 from clockseg.video import InputChanged
 from clockseg.video.drawing import STRIPS
 from clockseg.video.read import source_identity
-
-FIGURES = ("network_rate", "relative_time_estimate", "relative_multiply_adds", "network_seconds", "wall_seconds", "fps")
-"""Keys of a summary that the manifest repeats."""
 
 
 def segment(
@@ -81,16 +78,15 @@ def segment(
     work = Work(net, plan, writes, every, limit, name, start, end, strip=strip, classes=tuple(classes))
     clip = ClipRun(Input(os.fspath(source), Path(folder)), Path(folder))
     ResultFolder(clip.folder).check_free(overwrite=overwrite)
-    with writing(clip.folder):
-        try:
-            while True:
-                step = clip.next_step()
-                if done := clip.settle(step, step.call(work, clip.watched(step, progress))):
-                    return done
-        except BaseException:
-            if clip.planned is not None:
-                clip.planned.result.abandon()
-            raise
+    try:
+        while True:
+            step = clip.next_step()
+            if done := clip.settle(step, step.call(work, clip.watched(step, progress))):
+                return done
+    except BaseException:
+        if clip.planned is not None:
+            clip.planned.result.abandon()
+        raise
 
 
 class Step(NamedTuple):
@@ -171,10 +167,7 @@ class ClipRun:
 
 
 class Outcome(NamedTuple):
-    """The outcome of one input: what was ``done``, or the ``error`` it failed with.
-
-    ``before``: an earlier run did it; of its summary ``done`` has what the manifest repeats.
-    """
+    """The outcome of one input: what was ``done``, by an earlier run if ``before``, or the ``error`` it failed with."""
 
     input: Input
     done: Segmented | None = None
@@ -245,8 +238,7 @@ class _Run:
         if before is not None:
             self._check_setting(before)
             if before.state == "done" and self._unchanged(input) and (folder / SUMMARY).is_file():
-                summary = before.figures | {"frames": before.frames, "problems": before.problems}
-                return Outcome(input, Segmented(folder, summary), before=True)
+                return Outcome(input, Segmented(folder, read_summary(folder)), before=True)
         try:
             # An earlier run may have been killed while the files got their names.
             ResultFolder(folder).check_free(overwrite=overwrite or before is not None, resume=self.resume)
@@ -323,9 +315,8 @@ class _Run:
             self._note(clip, whole=len(clip.results), frames=clip.frames, **now)
             return None
         self.open.remove(clip)
-        figures = {name: done.summary[name] for name in FIGURES}
         # With a limit not all pieces are needed.
-        self._note(clip, state="done", pieces=len(clip.results), figures=figures, problems=done.problems)
+        self._note(clip, state="done", pieces=len(clip.results))
         return Outcome(clip.input, done)
 
     def _failed(self, clip: ClipRun, error: Exception) -> Outcome:
@@ -334,7 +325,6 @@ class _Run:
         useless = isinstance(error, UsageError | InputChanged) or not clip.frames
         if clip.planned is not None and useless:
             clip.planned.result.abandon()
-        error = unwritable(clip.folder, error) or error
         self._note(clip, state="failed", error=str(error))
         return Outcome(clip.input, error=error)
 

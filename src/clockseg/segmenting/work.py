@@ -24,6 +24,7 @@ from clockseg.errors import UsageError, VideoError, nearest, whole_number
 from clockseg.files import MAX_HOURS, MAX_PIXELS, printable
 from clockseg.segmenting.figures import doubt, run_facts, stated
 from clockseg.segmenting.joining import join_pieces
+from clockseg.segmenting.manifest import writing
 from clockseg.segmenting.pieces import Piece, PieceResult, elapsed, run_piece
 from clockseg.segmenting.results import ResultFolder
 from clockseg.showing.kind import kind_of
@@ -165,7 +166,8 @@ class Work:
         """Segment one piece; ``left``: the most frames still to be taken (None: all)."""
         clip = self._open(planned.source, piece.start, piece.end)
         clip.check_unchanged(planned.identity)
-        return run_piece(self, planned, piece.number, clip, limit=left, on_progress=on_progress)
+        with writing(planned.result.path):
+            return run_piece(self, planned, piece, clip, limit=left, on_progress=on_progress)
 
     def finish(self, on_progress: OnProgress, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
         """Join the files of the pieces, and move them into the result folder."""
@@ -175,7 +177,7 @@ class Work:
             raise VideoError(results[0].empty)
         # The number of the frame with which each piece begins.
         starts = list(accumulate((result.decoded for result in results[:-1]), initial=0))
-        with self._open(planned.source, None, None) as clip:
+        with writing(planned.result.path), self._open(planned.source, None, None) as clip:
             clip.check_unchanged(planned.identity)
             folders = [planned.result.piece(piece.number) for piece in planned.pieces[: len(results)]]
             made = planned.result.part / "joined"
@@ -184,6 +186,7 @@ class Work:
             lost = join_pieces(folders, starts, made, self.writes, clip, self.start, ends[-1] if ends else None)
             clip.check_unchanged()
         files = [file for result in results for file in result.files]
+        problems = [problem for result in results for problem in result.problems]
         doubts = doubt(figures.confidence, stated(self.net))
         summary: dict[str, Any] = {
             "input": printable(clip.name),
@@ -195,10 +198,11 @@ class Work:
             "only_classes": list(self.classes),
             **({"files": files} if files else {}),
             **({} if planned.scale is None else {"value_scale": list(planned.scale)}),
-            "problems": [*_problems(planned, results), *lost],
+            "problems": [*problems, *lost],
             "warnings": [doubts] if doubts else [],
         }
-        planned.result.publish(made, summary)
+        with writing(planned.result.path):
+            planned.result.publish(made, summary)
         return Segmented(planned.result.path, summary)
 
     def _scale(self, clip: Clip) -> tuple[float, float] | None:
@@ -208,17 +212,15 @@ class Work:
         """
         if kind_of(self.net) != "values" or "overlay" not in self.writes:
             return None
-        moments, count = [self.start], SAMPLES
-        if clip.kind == "video" and clip.duration_seconds is not None:
-            begin = float(self.start or 0)
-            end = clip.duration_seconds if self.end is None else min(clip.duration_seconds, float(self.end))
-            if end > begin:
-                places = [begin + (end - begin) * (number + 0.5) / SAMPLES for number in range(SAMPLES)]
-                moments, count = [Fraction(place).limit_denominator(1000) for place in places], 1
+        begin, step = float(self.start or 0), (clip.duration_seconds or 0.0) / SAMPLES
+        moments: list[Fraction | None] = [self.start]
+        if clip.kind == "video" and step:
+            places = [begin + step * (number + 0.5) for number in range(SAMPLES)]
+            moments = [Fraction(place).limit_denominator(1000) for place in places]
         found: list[Array] = []
         for moment in moments:
             with self._open(clip.path, moment, self.end) as part, suppress(VideoError):
-                found += [_numbers(self.net, frame.image) for frame in islice(part, count)]
+                found += [_numbers(self.net, frame.image) for frame in islice(part, SAMPLES // len(moments))]
         numbers = np.concatenate(found) if found else np.zeros(0)
         if not numbers.size:
             return None
@@ -244,12 +246,3 @@ def _numbers(net: StagedNetwork, image: Array) -> Array:
     flat = (values if values.ndim == 2 else values[0]).ravel()
     flat = flat[:: max(1, flat.size // SAMPLED)]
     return np.asarray(flat[np.isfinite(flat)], np.float64)
-
-
-def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ...]:
-    """Return the problems of all pieces; if there are several, each problem says where its piece begins."""
-    if len(planned.pieces) == 1:
-        return results[0].problems
-    starts = [float(piece.start or 0) for piece in planned.pieces]
-    told = zip(starts, results, strict=False)
-    return tuple(f"from {start:.2f} s on: {text}" for start, result in told for text in result.problems)
