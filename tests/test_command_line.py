@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from clockseg.cli.main import main, parser
-from clockseg.cli.progress import together
+from clockseg.cli.progress import Watch
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.networks import BUNDLED
 from networks import write_tiny
@@ -146,12 +146,12 @@ def test_the_speed_of_a_run_that_is_resumed_is_of_its_own_frames(
         (2, "0 of 2 videos done, 2 in progress, 2199 frames, 9.9 FPS"),
     ):
         now[0] = 0.0
-        with together(videos, quiet=False) as (update, _):
-            for done in range(1001, 1101):
-                for source in ("a.mp4", "b.mp4")[:videos]:
-                    if done == 1100:
-                        now[0] = 20.0
-                    update(source, Progress(source, done, 2000, Tally(("stage",))))
+        watch = Watch(videos, quiet=False)
+        for done in range(1001, 1101):
+            for source in ("a.mp4", "b.mp4")[:videos]:
+                if done == 1100:
+                    now[0] = 20.0
+                watch.update(source, Progress(source, done, 2000, Tally(("stage",))))
         assert said in capsys.readouterr().err
 
 

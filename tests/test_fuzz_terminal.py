@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import networks
 from clockseg.cli.main import main
 from clockseg.cli.progress import shown
-from clockseg.cli.terminal import Plain, align, behind, indented, one_line, plain, plain_output
+from clockseg.cli.terminal import Plain, align, indented, one_line, plain, plain_output
 from clockseg.clockwork.trace import Progress, Tally
 from video_making import picture, write_video
 
@@ -42,7 +42,7 @@ def test_everything_that_is_printed_goes_through_it(capsys: pytest.CaptureFixtur
     with plain_output():
         print(HOSTILE)
         sys.stderr.write(HOSTILE)
-        assert behind(sys.stdout).write("") == 0
+        assert isinstance(sys.stdout, Plain)
     told = capsys.readouterr()
     assert "\x1b" not in told.out + told.err
     assert "\\x1b[2J" in told.out
@@ -93,17 +93,21 @@ def test_a_network_that_calls_itself_so(tmp_path: Path, capsys: pytest.CaptureFi
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It draws with control characters of its own, around names that have none."""
+def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is drawn with control characters of its own, around names that have none, and erased before other text."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setenv("TERM", "xterm")
-    terminal = Terminal()
+    now, terminal = [0.0], Terminal()
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr(sys, "stderr", Plain(terminal))
-    with shown("\x1b]0;title\x07[red]\n.mp4", quiet=False) as update:
+    monkeypatch.setenv("COLUMNS", "200")
+    update = shown("\x1b]0;title\x07[red]\n.mp4", quiet=False)
+    for now[0] in (0.01, 1.0):
         update(Progress("clip", 1, 2, Tally(("a",), 1)))
-    assert "\\x1b]0;title\\x07[red]\\n.mp4" in terminal.getvalue().replace("\x1b[1m", "")
-    assert "\x1b]0;" not in terminal.getvalue()
+    assert terminal.getvalue().startswith("\r\\x1b]0;title\\x07[red]\\n.mp4: 1 of about 2 frames, 1.0 FPS")
+    assert terminal.getvalue().endswith("\033[K")
+    print("done", file=sys.stderr)
+    assert terminal.getvalue().endswith("\033[K\r\033[Kdone\n")

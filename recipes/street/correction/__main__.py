@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clockseg.cli.clips import Account, clips_of
+from clockseg.cli.clips import Clips
 from clockseg.cli.main import run_command
 from clockseg.cli.options import above_zero, add_data_options, add_frames_options, count, need, positive
 from clockseg.cli.progress import counting, watched
@@ -58,26 +58,23 @@ def train(args: argparse.Namespace) -> int:
     need("torch", "safetensors", what="training")
     from recipes.street.correction.training import RECIPE, Choices, train_correction
 
-    account = Account()
-    clips = clips_of(args, account)
-    if not clips:
-        return 1
+    clips = Clips(args)
     same = {name: getattr(args, name) for name in ("samples", "seed", "minutes", "resume")}
     choices = Choices(hold_out=tuple(args.hold_out), recipe=replace(RECIPE, steps=args.steps), **same)
     found = train_correction(
         args.network,
-        clips,
+        clips.all,
         args.out,
         choices=choices,
         name=args.name,
         say=watched(_line, quiet=args.quiet),
         progress=counting("samples", quiet=args.quiet),
-        warn=account.cut_short,
+        warn=clips.cut_short,
         engine=args.engine,
         threads=args.threads,
     )
     print(f"{_table(found.facts)}\n{found.path}")
-    return 1 if account.troubles else 0
+    return clips.exit_code
 
 
 def _line(entry: dict[str, Any]) -> str | None:

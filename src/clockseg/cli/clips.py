@@ -7,67 +7,66 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
+from clockseg.cli.options import is_quiet
 from clockseg.cli.progress import shown
 from clockseg.cli.terminal import fail, warn
 from clockseg.errors import DataError, VideoError
 
 if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
-    from clockseg.datasets.clips import Clip, ClipFrame
+    from clockseg.datasets import Clip, ClipFrame
 
-T = TypeVar("T")
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
-class Account:
-    """Problems so far, printed on standard error as they occur."""
+class Clips:
+    """The clips in all of ``args.data``. Problems are printed as they occur; if no clip can be read, the last error is raised.
 
-    def __init__(self) -> None:
-        self.troubles = 0
+    ``exit_code``: of the command so far: 1 if a clip was left out or cut short, else 0.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        from clockseg.datasets import read_data
+
+        self.exit_code, self._quiet = 0, is_quiet(args)
+
+        def read(data: str) -> list[Clip]:
+            return read_data(data, layout=args.layout, every=args.every, limit=args.limit)
+
+        self.all = [clip for clips in self._each(args.data, read) for clip in clips]
 
     def cut_short(self, text: str) -> None:
         """Report that not all of a clip could be decoded."""
-        self.troubles += 1
+        self.exit_code = 1
         warn(text)
 
-    def failed(self, text: object) -> None:
-        """Report that a clip is left out."""
-        self.troubles += 1
-        fail(text)
+    def map(self, one: Callable[[Clip], Made]) -> list[Made]:
+        """Return the results of ``one`` for the clips that can be read."""
+        return self._each(self.all, one, lambda clip: f" Clip {clip.name} is left out.")
 
+    def frames(self, clip: Clip, net: StagedNetwork) -> Iterator[ClipFrame]:
+        """Yield the frames of a clip, decoded ahead, and show progress; for commands that run every stage on every frame."""
+        from clockseg.clockwork.trace import Progress, Tally
+        from clockseg.video.threads import prefetch
 
-def clips_of(args: argparse.Namespace, account: Account) -> list[Clip]:
-    """Return the clips in all of ``args.data`` that can be read."""
-    from clockseg.datasets import read_data
+        always, show = Tally(net.names), shown(clip.name, quiet=self._quiet)
+        expected = clip.expected() or clip.limit
+        with closing(prefetch(clip.frames(problem=self.cut_short))) as frames:
+            for done, frame in enumerate(frames, start=1):
+                yield frame
+                show(Progress(clip.name, done, expected, always))
 
-    found: list[Clip] = []
-    for data in args.data:
-        try:
-            found += read_data(data, layout=args.layout, every=args.every, limit=args.limit)
-        except (DataError, VideoError) as error:
-            account.failed(error)
-    return found
-
-
-def each(clips: Sequence[Clip], one: Callable[[Clip], T], account: Account) -> Iterator[tuple[Clip, T]]:
-    """Yield each clip with the result of ``one``; clips that can't be read are reported and left out."""
-    for clip in clips:
-        try:
-            made = one(clip)
-        except (DataError, VideoError) as error:
-            account.failed(f"{error} Clip {clip.name} is left out.")
-        else:
-            yield clip, made
-
-
-def frames_of(clip: Clip, net: StagedNetwork, account: Account, *, quiet: bool) -> Iterator[ClipFrame]:
-    """Yield the frames of a clip, decoded ahead, and show progress; for commands that run every stage on every frame."""
-    from clockseg.clockwork.trace import Progress, Tally
-    from clockseg.video.threads import prefetch
-
-    always = Tally(net.names)
-    expected = clip.expected() or clip.limit
-    decoded = clip.frames(problem=account.cut_short)
-    with shown(clip.name, quiet=quiet) as show, closing(prefetch(decoded)) as frames:
-        for done, frame in enumerate(frames, start=1):
-            yield frame
-            show(Progress(clip.name, done, expected, always))
+    def _each(
+        self, items: Sequence[Item], one: Callable[[Item], Made], left_out: Callable[[Item], str] = lambda item: ""
+    ) -> list[Made]:
+        made = []
+        for number, item in enumerate(items, start=1):
+            try:
+                made.append(one(item))
+            except (DataError, VideoError) as error:
+                if not made and number == len(items):
+                    raise
+                self.exit_code = 1
+                fail(f"{error}{left_out(item)}")
+        return made

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli.clips import Account, clips_of, each
+from clockseg.cli.clips import Clips
 from clockseg.cli.loading import as_planned, load_network, parse_schedules
 from clockseg.cli.options import (
     Unsaid,
@@ -74,29 +76,22 @@ def run(args: argparse.Namespace) -> int:
         check_table(args.table)
     check_new_files(checked_plot(args), args.table, overwrite=True)
     args = as_planned(args, *(args.schedule or ()))
-    account = Account()
-    clips = clips_of(args, account)
-    if not clips:
-        return 1
-    if isinstance(args.network, Unsaid) and any(any(clip.labels) for clip in clips):
+    clips = Clips(args)
+    if isinstance(args.network, Unsaid) and any(any(clip.labels) for clip in clips.all):
         args = changed(args, network=DRIVING)
     net = load_network(args)
     if args.map is not None:
-        clips, warnings = renamed(clips, args.map, net)
+        clips.all, warnings = renamed(clips.all, args.map, net)
         for text in warnings:
             warn(text)
     schedules = parse_schedules(args.schedule, net, args.carry)
     baselines = [(text, load_network(changed(args, network=text))) for text in args.baseline]
 
     def one(clip: Clip) -> Sequence[Evaluation]:
-        with shown(clip.name, quiet=args.quiet) as show:
-            return evaluate(net, schedules, [clip], baselines=baselines, progress=show, warn=account.cut_short)
+        show = shown(clip.name, quiet=args.quiet)
+        return evaluate(net, schedules, [clip], baselines=baselines, progress=show, warn=clips.cut_short)
 
-    found: list[Evaluation] = []
-    for _, of_clip in each(clips, one, account):
-        found = [a + b for a, b in zip(found, of_clip, strict=True)] if found else list(of_clip)
-    if not found:
-        return 1
+    found = [reduce(add, of_clips) for of_clips in zip(*clips.map(one), strict=True)]
     if args.table is not None:
         write_table(found, args.table)
     if args.plot is not None:
@@ -110,4 +105,4 @@ def run(args: argparse.Namespace) -> int:
         "schedules": [result.facts() for result in found],
     }
     print_result(args, facts, lambda: align(table(found)))
-    return 1 if account.troubles else 0
+    return clips.exit_code

@@ -19,7 +19,7 @@ from clockseg.cli.options import (
     from_zero,
     new_command,
 )
-from clockseg.cli.progress import Seldom
+from clockseg.cli.progress import Line
 from clockseg.cli.terminal import columns, fail, one_line, percent, say, shown, warn
 from clockseg.errors import Ended, UsageError
 from clockseg.networks import ANY_VIDEO
@@ -111,11 +111,10 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         board = _board(args, net, name, stack)
         ending = stack.enter_context(_ending())
-        seldom = Seldom()
+        lines = [Line(quiet=args.quiet, in_place=len(args.sources) == 1) for _ in args.sources]
 
         def seen(number: int, channel: Channel, shown: Shown) -> None:
-            if seldom(number) and not args.quiet:
-                say(_progress(channel))
+            lines[number].show(lambda: _progress(channel))
             if board is not None:
                 board.show(number, channel, shown)
 

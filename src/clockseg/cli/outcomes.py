@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from clockseg.cli.progress import together
+from clockseg.cli.progress import Watch
 from clockseg.cli.terminal import columns, fail, indented, percent, say, warn
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import ClocksegError, place_outside
@@ -30,18 +29,14 @@ class Report:
     def __init__(self, inputs: Sequence[Input], *, quiet: bool) -> None:
         self._inputs, self._quiet = inputs, quiet
         self._outcomes: list[Outcome] = []
-        self._stack = ExitStack()
-        self._update: Callable[[str, Progress], None] = lambda source, progress: None
-        self._ended: Callable[[str], None] = lambda source: None
+        self._watch = Watch(len(inputs), quiet=quiet)
 
     def __enter__(self) -> Self:
-        self._update, self._ended = self._stack.enter_context(together(len(self._inputs), quiet=self._quiet))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
         if isinstance(error, KeyboardInterrupt):
             say("run the same command with --resume to continue from here.")
         if len(self._inputs) > 1 and not self._quiet and self._outcomes:
@@ -50,15 +45,13 @@ class Report:
 
     def progress(self, input: Input, progress: Progress) -> None:
         """Show the progress of one video."""
-        self._update(input.source, progress)
+        self._watch.update(input.source, progress)
 
     def tell(self, outcome: Outcome) -> None:
         """Print the result of one video."""
         self._outcomes.append(outcome)
+        self._watch.ended()
         source = outcome.input.source
-        self._ended(source)
-        if len(self._inputs) == 1:
-            self._stack.close()
         if outcome.error is not None:
             text = _said(outcome.error)
             fail(text if source in text else f"{source}: {text}")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from clockseg.cli.clips import Account, clips_of
+from clockseg.cli.clips import Clips
 from clockseg.cli.loading import load_network, publish_schedule
 from clockseg.cli.options import (
     above_zero,
@@ -101,39 +101,36 @@ def _add_networks(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan, print and write; 1 if a clip failed or was cut short."""
     check_schedule_file(args, args.clock)
-    account = Account()
-    clips = clips_of(changed(args, limit=None), account)
-    if not clips:
-        return 1
+    clips = Clips(changed(args, limit=None))
     start = time.monotonic()
-    plan = _planned(args, clips, account)
+    plan = _planned(args, clips)
     seconds = time.monotonic() - start
-    command = _command(args, plan, clips)
+    command = _command(args, plan, clips.all)
     command_seconds = time.monotonic() - start - seconds
-    file = plan.file([str(clip.path) for clip in clips], every=args.every)
+    file = plan.file([str(clip.path) for clip in clips.all], every=args.every)
     facts = plan.facts() | {"seconds": seconds, "command": None if command is None else command.facts()}
     facts |= {"command_seconds": command_seconds}
     publish_schedule(args, facts, file, lambda: _text(plan, command, seconds, command_seconds))
     for sentence in _warnings(plan):
         warn(sentence)
-    return 1 if account.troubles else 0
+    return clips.exit_code
 
 
-def _planned(args: argparse.Namespace, clips: list[Clip], account: Account) -> Plan:
+def _planned(args: argparse.Namespace, clips: Clips) -> Plan:
     from clockseg.clockwork.trace import Progress, Tally
     from clockseg.planning.planner import Callbacks, Goal, plan
 
     goal = Goal(keep=args.keep, time=args.time, fps=args.fps, measure=args.measure)
     variants = _variants(args)
     tell = (lambda sentence: None) if args.quiet else say
-    with shown("recording", quiet=args.quiet) as show:
-        callbacks = Callbacks(
-            lambda done, of: show(Progress("recording", done, of, Tally(("every",)))), tell, account.cut_short
-        )
-        most_bytes = 1_000_000 * args.disk
-        return plan(
-            variants, clips, goal, also=args.clock, limit=args.limit, most_bytes=most_bytes, callbacks=callbacks
-        )
+    show = shown("recording", quiet=args.quiet)
+    callbacks = Callbacks(
+        lambda done, of: show(Progress("recording", done, of, Tally(("every",)))), tell, clips.cut_short
+    )
+    most_bytes = 1_000_000 * args.disk
+    return plan(
+        variants, clips.all, goal, also=args.clock, limit=args.limit, most_bytes=most_bytes, callbacks=callbacks
+    )
 
 
 def _command(args: argparse.Namespace, plan: Plan, clips: Sequence[Clip]) -> CommandPromise | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli.clips import Account, clips_of
+from clockseg.cli.clips import Clips
 from clockseg.cli.options import (
     add_data_options,
     add_frames_options,
@@ -56,19 +56,16 @@ def run(args: argparse.Namespace) -> int:
     if Path(args.network).resolve() == args.out.resolve():
         raise UsageError(f"--out {args.out} is the network itself; give another name.")
     check_new_network(args.out, overwrite=args.overwrite)
-    account = Account()
-    clips = clips_of(args, account)
-    if not clips:
-        return 1
+    clips = Clips(args)
     from clockseg.networks.quantization import quantize
 
     how = {name: getattr(args, name) for name in ("frames", "engine", "threads", "size", "repeat")}
     tell = (lambda what: None) if is_quiet(args) else say
-    found = quantize(args.network, clips, args.out, say=tell, problem=account.cut_short, **how)
+    found = quantize(args.network, clips.all, args.out, say=tell, problem=clips.cut_short, **how)
     print_result(args, found.facts(), lambda: _text(found))
     if not is_quiet(args):
         print(f"{found.file}\nnext: clockseg segment VIDEO --network {found.file} --out results")
-    return 1 if account.troubles else 0
+    return clips.exit_code
 
 
 def _text(found: Quantization) -> str:

@@ -19,7 +19,7 @@ from clockseg.cli.options import (
     need,
     new_command,
 )
-from clockseg.cli.progress import status_line
+from clockseg.cli.progress import Line
 from clockseg.cli.terminal import align, fail
 from clockseg.errors import ClocksegError, UsageError
 
@@ -133,7 +133,11 @@ def _setting(args: argparse.Namespace) -> Setting:
         )
     # The paper runs every picture at its own size.
     engine = engine_options(args) | {"size": args.size or (None if args.standin else "own")}
-    say = status_line(args.name, quiet=args.quiet)
+    line = Line(quiet=args.quiet)
+
+    def say(text: str) -> None:
+        line.show(lambda: f"{args.name}: {text}")
+
     return Setting(data, lambda network: load(network, **engine), args.weights, args.standin, say=say)
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import re
+import shutil
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO, TypeVar, cast
+from typing import Any, ClassVar, TextIO, TypeVar, cast
 
 from clockseg.evaluation.tables import percent as percent
 
 T = TypeVar("T")
-_WIDEST = 10_000
-"""Columns of a line; longer tables are broken by the terminal, not by us."""
-
 # Control characters but for tab and newline, those of C1, and what turns the direction of writing or breaks lines.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
@@ -58,11 +56,15 @@ class Plain:
     '\\\\x1b[31m\\n'
     """
 
+    showing: ClassVar[TextIO | None] = None
+    """The terminal that shows a status line, which is erased before anything else is written."""
+
     def __init__(self, behind: TextIO) -> None:
         self.behind = behind
 
     def write(self, text: str) -> int:
         """Write ``text`` and return its length."""
+        erase()
         self.behind.write(plain(text))
         return len(text)
 
@@ -70,13 +72,19 @@ class Plain:
         return getattr(self.behind, name)
 
 
-def behind(stream: TextIO) -> TextIO:
-    """Return the unescaped stream, for progress bars, which draw with control characters; they must show ``one_line`` text.
+def status(text: str) -> None:
+    """Show a line on the terminal behind standard error, in place of the one before, until something else is printed."""
+    if isinstance(sys.stderr, Plain):
+        columns = shutil.get_terminal_size().columns
+        Plain.showing = sys.stderr.behind
+        print(f"\r{one_line(text)[: columns - 1]}\033[K", end="", file=Plain.showing, flush=True)
 
-    >>> behind(sys.stdout) is sys.stdout
-    True
-    """
-    return stream.behind if isinstance(stream, Plain) else stream
+
+def erase() -> None:
+    """Erase the status line, if one is shown."""
+    if Plain.showing is not None:
+        print("\r\033[K", end="", file=Plain.showing, flush=True)
+        Plain.showing = None
 
 
 @contextmanager
@@ -93,6 +101,7 @@ def plain_output() -> Iterator[None]:
     try:
         yield
     finally:
+        erase()
         sys.stdout, sys.stderr = before
 
 
@@ -132,18 +141,21 @@ def align(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
     schedule      ms
     alternating  9.1
     """
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    texts = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(_width, column)) for column in zip(*texts, strict=True)]
+    lines = []
+    for row in texts:
+        gaps = [" " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)]
+        cells = [
+            cell + gap if place < left else gap + cell for place, (cell, gap) in enumerate(zip(row, gaps, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for number in range(len(rows[0])):
-        table.add_column(justify="left" if number < left else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(one_line(cell)) for cell in row))
-    out = io.StringIO()
-    Console(file=out, width=_WIDEST).print(table)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+def _width(text: str) -> int:
+    """Return the columns that a terminal needs for the text; Chinese letters, for example, take two each."""
+    return sum(2 if unicodedata.east_asian_width(one) in "WF" else not unicodedata.combining(one) for one in text)
 
 
 def columns(items: Iterable[T], cells: Mapping[str, Callable[[T], str]], *, left: int = 1) -> str:

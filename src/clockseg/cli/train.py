@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from clockseg.cli.clips import Account, clips_of
+from clockseg.cli.clips import Clips
 from clockseg.cli.options import (
     ENGINE,
     NETWORK_HELP,
@@ -146,16 +146,13 @@ def _run(
     unit: str,
 ) -> int:
     """Read the clips, ``train`` on them and print the ``table`` of the results and the ``next`` command."""
-    account = Account()
-    clips = clips_of(args, account)
-    if not clips:
-        return 1
-    how = {"progress": counting(unit, quiet=is_quiet(args)), "warn": account.cut_short}
-    found = train(clips, engine_options(args) | how)
+    clips = Clips(args)
+    how = {"progress": counting(unit, quiet=is_quiet(args)), "warn": clips.cut_short}
+    found = train(clips.all, engine_options(args) | how)
     print_result(args, found.facts, lambda: table(found.facts))
     if not is_quiet(args):
         print(f"{found.path}\n{next(found)}")
-    return 1 if account.troubles else 0
+    return clips.exit_code
 
 
 def _line(entry: dict[str, Any]) -> str | None:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from clockseg.cli.clips import Account, clips_of, each, frames_of
+from clockseg.cli.clips import Clips
 from clockseg.cli.loading import load_network, publish_schedule
 from clockseg.cli.options import (
     add_data_options,
@@ -71,21 +71,15 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.planning.fire_rate import at_fire_rate, to_record
 
     check_schedule_file(args, [args.clock])
-    account = Account()
-    clips = clips_of(args, account)
-    if not clips:
-        return 1
+    clips = Clips(args)
     net = load_network(args)
     paced = args.keep == "rate"
     keep = to_record(net, args.clock, paced=paced)
 
-    def one(clip: Clip) -> Recording:
-        images = (frame.image for frame in frames_of(clip, net, account, quiet=args.quiet))
-        return record(net, images, keep=keep)
+    def one(clip: Clip) -> tuple[str, Recording]:
+        return str(clip.path), record(net, (frame.image for frame in clips.frames(clip, net)), keep=keep)
 
-    recorded = [(str(clip.path), found) for clip, found in each(clips, one, account)]
-    if not recorded:
-        return 1
+    recorded = clips.map(one)
     setting = {"precision": args.precision, "every": args.every}
     setting |= {} if args.size is None else {"size": args.size}
     found = at_fire_rate(net, args.clock, recorded, args.fire_rate, cap=args.cap, paced=paced, setting=setting)
@@ -93,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     if abs(found.point.fire_rate - found.fixed.asked) > NEAR:
         asked, closest = percent(found.fixed.asked), percent(found.point.fire_rate)
         warn(f"{asked} of frames can't be reached on these clips; the closest is {closest}.")
-    return 1 if account.troubles else 0
+    return clips.exit_code
 
 
 def _text(found: FireRate) -> str:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli.clips import Account, clips_of, each, frames_of
+from clockseg.cli.clips import Clips
 from clockseg.cli.loading import load_network
 from clockseg.cli.options import (
     add_data_options,
@@ -54,26 +54,20 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.paper.feature_velocity import Velocity, depths, shot
 
     check_new_files(checked_plot(args), overwrite=args.overwrite)
-    account = Account()
-    clips = clips_of(args, account)
-    if not clips:
-        return 1
+    clips = Clips(args)
     net = load_network(args)
 
     def one(clip: Clip) -> Shot:
         ignore = 255 if clip.classes is None else clip.classes.ignore
-        return shot(net, clip.name, frames_of(clip, net, account, quiet=args.quiet), ignore=ignore)
+        return shot(net, clip.name, clips.frames(clip, net), ignore=ignore)
 
-    shots = tuple(found for _, found in each(clips, one, account))
-    if not shots:
-        return 1
-    found = Velocity(net.name, net.names, shots, depths(net))
+    found = Velocity(net.name, net.names, tuple(clips.map(one)), depths(net))
     if args.plot is not None:
         from clockseg.paper.plots import draw_velocity
 
         draw_velocity(found, args.plot)
     print_result(args, {"engine": net.engine, **found.facts()}, lambda: _text(found))
-    return 1 if account.troubles else 0
+    return clips.exit_code
 
 
 def _text(found: Velocity) -> str:
