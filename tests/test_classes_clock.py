@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clockseg import Session, UsageError, adaptive, difference, either, every, parse_schedule, run
-from clockseg.clocks import Change, Tick, View, Watch, budget, paced
+from clockseg.clocks import Tick, View, Watch, budget, paced
 from clockseg.clocks.maps import SMALLEST_SHARE, change
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.execution.recording import record, replay
@@ -101,8 +101,8 @@ def test_it_is_replayed_with_its_names() -> None:
 
 
 def test_it_is_written_as_text_and_one_class_may_stand_alone() -> None:
-    assert parse_schedule('adaptive(0.1, classes=("pedestrian", 3))') == Change(0.1, classes=("pedestrian", 3))
-    assert parse_schedule('difference(0.1, classes="pedestrian")') == Change(0.1, classes=("pedestrian",))
+    assert parse_schedule('adaptive(0.1, classes=("pedestrian", 3))') == difference(0.1, classes=("pedestrian", 3))
+    assert parse_schedule('difference(0.1, classes="pedestrian")') == difference(0.1, classes=("pedestrian",))
     with pytest.raises(UsageError, match='give of="labels"'):
         difference(0.1, of="scores", classes=MATTER)
 
@@ -110,5 +110,5 @@ def test_it_is_written_as_text_and_one_class_may_stand_alone() -> None:
 def test_names_are_taken_from_the_tick() -> None:
     view = View(np.array([[[2, 0]]]), np.array([[[0, 0]]]), np.array([[[0, 0]]]))
     tick = Tick(1, 2, None, *view, 1, 0, views={Watch("scores", 1): view}, classes=NAMES)
-    assert Change(0.5, classes=("pedestrian",))(tick, None)[0] == (True, 1.0, False)
-    assert Change(0.5, classes=("bicyclist",))(tick, None)[0].signal == 0
+    assert difference(0.5, classes=("pedestrian",))(tick, None)[0] == (True, 1.0, False)
+    assert difference(0.5, classes=("bicyclist",))(tick, None)[0].signal == 0

@@ -36,7 +36,7 @@ from clockseg import (
     step,
 )
 from clockseg.carry import Flow, Warp
-from clockseg.clocks import ALWAYS, AtLeastEvery, Every
+from clockseg.clocks import ALWAYS, Every
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for
 from clockseg.engines import onnxruntime, openvino, timed
@@ -60,7 +60,7 @@ SCHEDULES = {
     "pixels": difference(0.05, of="pixels"),
     "features": difference(0.3, of="features"),
     "plain": Schedule((ALWAYS, lambda tick: tick.t % 2 == 0, ALWAYS)),
-    "cap": Schedule((ALWAYS, ALWAYS, AtLeastEvery(3))),
+    "cap": Schedule((ALWAYS, ALWAYS, at_least_every(3))),
     "pipelined(2)": pipelined(2),
     "pipelined(3)": pipelined(3),
     "not nested": fixed_rate((1, 2, 3), nested=False),
@@ -228,7 +228,7 @@ def test_bf16_maps_that_may_only_be_read(plain: StagedNetwork) -> None:
         (skip_frame(2), {0, 1}),
         (alternating, {1}),
         (exponential, {1}),
-        (Schedule((ALWAYS, ALWAYS, AtLeastEvery(2))), {1}),
+        (Schedule((ALWAYS, ALWAYS, at_least_every(2))), {1}),
         (adaptive(0), {2}),  # the first two stages; the last, once its clock has seen the second's map, with the groups
         (adaptive(2.0), {2}),
         (difference(3.0, of="pixels"), {0}),
@@ -466,7 +466,7 @@ def test_the_graph_itself_runs_nothing(plain: StagedNetwork) -> None:
 
 clocks = st.one_of(
     st.integers(1, 3).map(Every),
-    st.integers(1, 3).map(AtLeastEvery),
+    st.integers(1, 3).map(at_least_every),
     st.floats(0, 0.6).map(lambda threshold: adaptive(threshold)),
 )
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from clockseg import Session, UsageError, parse_schedule, run
 from clockseg.carry import Flow, Warp, identity
-from clockseg.clocks import PICTURE, Learned, budget, learned
+from clockseg.clocks import PICTURE, budget, learned
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import carried, schedule_for
 from clockseg.datasets import Clip
@@ -100,16 +100,16 @@ def test_it_fires_by_what_motion_leaves_unexplained(tmp_path: Path) -> None:
 def test_what_no_clock_is_given_is_refused_with_what_is(tmp_path: Path, inputs: dict[str, list]) -> None:
     file = clock(tmp_path / "x.onnx", inputs, next(iter(inputs)))
     with pytest.raises(UsageError, match="Allowed inputs are:\nnow, fired"):
-        Learned(file)
+        learned(file)
 
 
 def test_what_isnt_a_clock_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="give the path of a clock"):
-        Learned(str(tmp_path / "none.onnx"))
+        learned(str(tmp_path / "none.onnx"))
     bad = tmp_path / "bad.onnx"
     bad.write_bytes(b"no graph")
     with pytest.raises(UsageError, match="not a valid ONNX file"):
-        Learned(str(bad))
+        learned(str(bad))
     file = clock(tmp_path / "s.onnx", {"since": [1, 1]}, "since", output="Exp")
     with pytest.raises(UsageError, match="must be one number"):
         list(run(NET, [grey(0)] * 2, learned(file)))
@@ -117,13 +117,13 @@ def test_what_isnt_a_clock_is_refused(tmp_path: Path) -> None:
 
 def test_a_clock_is_of_one_version_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "c.onnx"
-    one = Learned(clock(path, {"now": [1, 1, 6, 8]}, "now"))
+    one = learned(clock(path, {"now": [1, 1, 6, 8]}, "now"))
     assert one.watches(1) == {PICTURE}
     clock(path, {"since": [1, 1]}, "since")
     for old in (one, replace(one, threshold=0.5)):
         with pytest.raises(InputChanged, match=r"c\.onnx: it was replaced"):
             old.watches(1)
-    new = Learned(str(path))
+    new = learned(str(path))
     assert new.watches(1) == frozenset()
     clock(path, {"now": [1, 1, 6, 8]}, "now")
     with pytest.raises(InputChanged, match=r"c\.onnx"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clockseg.clocks import Change, Either, Every
+from clockseg.clocks import Every, adaptive, difference, either
 from clockseg.clocks.rates import alternating
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import Schedule, schedule_for
@@ -44,7 +44,7 @@ def test_every_spec_in_the_help_and_docs_is_read(text) -> None:
 
 def test_a_spec_is_the_same_object_as_in_python() -> None:
     assert parse_schedule("alternating") is alternating
-    assert parse_schedule("either(adaptive(.25), every(3))") == Either(Change(0.25), Every(3))
+    assert parse_schedule("either(adaptive(.25), every(3))") == either(difference(0.25), Every(3))
     assert isinstance(parse_schedule("alternating(3)"), Schedule)
 
 
@@ -86,6 +86,62 @@ def test_a_spec_is_the_same_object_as_in_python() -> None:
 def test_what_is_wrong_is_told(text, message) -> None:
     with pytest.raises(UsageError, match=message):
         schedule_for(parse_schedule(text), 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "frame_oracle",
+        "skip_frame(2)",
+        "fixed_rate((1, 2, 4))",
+        "fixed_rate((1, 2, 3), nested=False)",
+        "alternating",
+        "pipelined(2)",
+        "adaptive(0.25)",
+        "adaptive(0.1, 0.25, strict=True)",
+        'adaptive(0.25, watch=1, reference="previous")',
+        'difference(0.1, of="pixels")',
+        'confidence(0.8, sense="above")',
+        "motion_residual(0.1)",
+        "budget(network_rate=0.25, cap=12)",
+        "budget(signal=motion_residual(0.0), fps=30)",
+        "paced(adaptive(0.02), 0.5)",
+        "every(2)",
+        "either(adaptive(0.25), both(at_least_every(8), invert(every(3))))",
+        "carried(skip_frame(6), interpolate(flow))",
+        'carried(either(motion_residual(0.1), at_least_every(8)), warp(flow(scale=0.25), of="fused"))',
+    ],
+)
+def test_it_prints_as_the_text_that_it_is_read_from(text) -> None:
+    assert str(parse_schedule(text)) == text
+
+
+def test_code_of_ones_own_prints_as_text_within_a_schedule(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clocks_that_print.py").write_text(
+        "from dataclasses import dataclass\n\n\ndef rested(tick):\n    return tick.since >= 4\n\n\n"
+        "def some(n):\n    return lambda stages: None\n\n\n@dataclass(frozen=True)\nclass Mine:\n"
+        "    share: float\n    name: str = 'car'\n\n    def __call__(self, tick, state):\n        return True, None\n"
+    )
+    for text in (
+        'either(clocks_that_print:rested, clocks_that_print:Mine(0.5, name="bus"))',
+        "carried(clocks_that_print:rested, warp(flow))",
+        "clocks_that_print:some(3)",
+    ):
+        assert str(parse_schedule(text)) == text
+
+
+def test_a_schedule_for_so_many_stages_prints_as_an_expression_for_it() -> None:
+    for text, printed in (
+        ("skip_frame(6)", "skip_frame(6)"),
+        ("alternating", "fixed_rate((1, 1, 2))"),
+        ("budget(network_rate=0.25)", "budget(network_rate=0.25)"),
+        ("carried(adaptive(0.2, watch=1), warp(flow))", "carried(adaptive(0.2, watch=1), warp(flow))"),
+    ):
+        made = schedule_for(parse_schedule(text), 3)
+        assert str(made) == printed
+        assert schedule_for(parse_schedule(printed), 3) == made
+    assert str(adaptive(0.1, 0.2)(3)).startswith("Schedule(clocks=(")
 
 
 def test_a_module_in_the_current_folder_is_found(tmp_path, monkeypatch) -> None:

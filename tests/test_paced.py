@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg import UsageError, adaptive, at_least_every, confidence, either, parse_schedule, run
-from clockseg.clocks import Change, Paced, Tick, View, Watch, paced
+from clockseg.clocks import Tick, View, Watch, difference, paced
 from clockseg.clocks.paced import SPAN
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import schedule_for
@@ -41,8 +41,8 @@ def rate(schedule, maps) -> float:
 
 
 def test_the_threshold_by_hand() -> None:
-    """Signal .1 at each frame after firing: it fires while .1 >= threshold * exp(gain * (firings - rate * frames))."""
-    clock, state = Paced(Change(0.1), 0.5, gain=2 * math.log(1.5)), None
+    """Signal .1 at each frame after firing: it fires while .1 >= threshold * exp(0.2 * (firings - rate * frames))."""
+    clock, state = paced(difference(0.1), 0.5), None
     zeros, tenth = np.zeros(10, np.uint8), np.eye(1, 10, dtype=np.uint8)[0]
     answers, fires = [], 0
     for t in range(1, 6):
@@ -50,12 +50,12 @@ def test_the_threshold_by_hand() -> None:
         decision, state = clock(Tick(t, 2, None, *view, 1, fires, views={SCORES: view}), state)
         fires += decision.fire
         answers.append((decision.fire, round(decision.signal, 9)))
-    # Factors of the threshold: 1, 1.5 after a firing, 1 after a frame without.
+    # Factors of the threshold: 1, exp(0.1) after a firing, 1 after a frame without.
     assert answers == [
         (True, 0.1),
-        (False, round(0.1 / 1.5, 9)),
+        (False, round(0.1 / math.exp(0.1), 9)),
         (True, 0.1),
-        (False, round(0.1 / 1.5, 9)),
+        (False, round(0.1 / math.exp(0.1), 9)),
         (True, 0.1),
     ]
 
@@ -74,18 +74,11 @@ def test_the_rate_stays_whatever_the_motion(asked, motion) -> None:
     st.lists(st.integers(0, 40), min_size=20, max_size=60),
     st.floats(0.05, 0.95),
     st.floats(0.01, 0.2),
-    st.floats(0, 1),
 )
-def test_the_signal_meets_the_fixed_threshold(changes, asked, threshold, gain) -> None:
-    schedule = paced(adaptive(threshold), asked, gain=gain)
+def test_the_signal_meets_the_fixed_threshold(changes, asked, threshold) -> None:
+    schedule = paced(adaptive(threshold), asked)
     for _, record in list(run(NET, moving(changes), schedule))[1:]:
         assert record.fired[1] == (record.signal[1] >= threshold)
-
-
-@given(st.lists(st.integers(0, 40), min_size=5, max_size=30), st.floats(0, 0.2))
-def test_without_gain_it_is_the_clock_itself(changes, threshold) -> None:
-    maps = moving(changes)
-    assert firings(paced(adaptive(threshold), 0.5, gain=0), maps) == firings(adaptive(threshold), maps)
 
 
 def test_where_nothing_changes_nothing_fires_and_it_wakes_up_soon() -> None:
@@ -103,9 +96,9 @@ def test_firings_of_others_count() -> None:
 
 
 def test_it_is_written_as_text_and_gates_as_its_clock_does() -> None:
-    made = schedule_for(parse_schedule("either(paced(adaptive(0.02, watch=1), 0.5, gain=0.1), at_least_every(8))"), 3)
-    assert made.clocks[1].parts[0] == Paced(Change(0.02, 1), 0.5, gain=0.1)
-    assert parse_schedule('paced(difference(0.1, of="pixels"), 0.5)') == Paced(Change(0.1, of="pixels"), 0.5)
+    made = schedule_for(parse_schedule("either(paced(adaptive(0.02, watch=1), 0.5), at_least_every(8))"), 3)
+    assert made.clocks[1].parts[0] == paced(difference(0.02, 1), 0.5)
+    assert parse_schedule('paced(difference(0.1, of="pixels"), 0.5)') == paced(difference(0.1, of="pixels"), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +109,6 @@ def test_it_is_written_as_text_and_gates_as_its_clock_does() -> None:
         (lambda: paced(adaptive(0.1), 0), "between 0 and 1"),
         (lambda: paced(adaptive(0.1), 1.0), "between 0 and 1"),
         (lambda: paced(adaptive(0.1), float("nan")), "must be a number"),
-        (lambda: paced(adaptive(0.1), 0.5, gain=-1), "gain=-1"),
         (lambda: paced(0.1, 0.5), "takes clocks"),
         (lambda: parse_schedule("paced"), "such as paced"),
     ],

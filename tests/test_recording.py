@@ -32,7 +32,7 @@ from clockseg import (
     skip_frame,
 )
 from clockseg.carry import Identity
-from clockseg.clocks import ALWAYS, PICTURE, Change, Watch, budget, paced
+from clockseg.clocks import ALWAYS, PICTURE, Watch, budget, paced
 from clockseg.execution import recording as module
 from clockseg.execution.recording import label_map, needs, record, replay
 from toy_networks import toy
@@ -80,7 +80,7 @@ gates = st.one_of(
         lambda t: difference(t[0], of=t[1], reference=t[2])
     ),
     st.tuples(st.floats(0.3, 0.6), st.sampled_from(["below", "above"])).map(lambda t: confidence(t[0], sense=t[1])),
-    st.tuples(share, st.floats(0.1, 0.9), st.floats(0, 2)).map(lambda t: paced(adaptive(t[0]), t[1], gain=t[2])),
+    st.tuples(share, st.floats(0.1, 0.9)).map(lambda t: paced(adaptive(t[0]), t[1])),
 )
 composed = st.one_of(
     gates,
@@ -99,9 +99,9 @@ named = st.sampled_from(
         pipelined(3),
         adaptive(0.1, 0.3),
         adaptive(0.4, 0.05),
-        Schedule((ALWAYS, Change(0.1), Change(0.05, watch=1)), delays=(0, 1, 1)),
-        Schedule((Change(0.05, of="pixels"), Change(0.1), Change(0.02)), nested=False),
-        Schedule((Change(0.1, of="pixels"), Change(0.2, reference="previous"), Change(0.02, watch=1))),
+        Schedule((ALWAYS, difference(0.1), difference(0.05, watch=1)), delays=(0, 1, 1)),
+        Schedule((difference(0.05, of="pixels"), difference(0.1), difference(0.02)), nested=False),
+        Schedule((difference(0.1, of="pixels"), difference(0.2, reference="previous"), difference(0.02, watch=1))),
     ]
 )
 
@@ -216,7 +216,7 @@ class Moving(Identity):
     [
         (budget(fps=30), "stage 1, budget.* can't be replayed"),
         (either(adaptive(0.1), at_least_every(2)), None),
-        (Schedule((ALWAYS, ALWAYS, Change(0.1)), carry=Moving()), "can't be replayed: give identity"),
+        (Schedule((ALWAYS, ALWAYS, difference(0.1)), carry=Moving()), "can't be replayed: give identity"),
         (difference(0.1, of="scores"), "the scores of stage 2, which wasn't recorded"),
         (difference(0.1, of="pixels"), "the picture, which wasn't recorded"),
         (confidence(0.5), r"record with keep=needs\(net"),

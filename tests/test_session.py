@@ -31,7 +31,7 @@ from clockseg import (
     step,
 )
 from clockseg.carry import Identity
-from clockseg.clocks import ALWAYS, AtLeastEvery, Change, Decision, Either, Every
+from clockseg.clocks import ALWAYS, Decision, Every
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for
 from symbolic import frames_of, network
@@ -377,8 +377,8 @@ def test_difference_of_scores_features_pixels() -> None:
     ("schedule", "message"),
     [
         (adaptive(0.25, watch=3), "Give at most 2"),
-        (Schedule((Change(0.25), ALWAYS, ALWAYS)), "which stage 1 does not have"),
-        (Schedule((ALWAYS, Change(0.25, watch=2), ALWAYS)), "may watch the stages before it"),
+        (Schedule((difference(0.25), ALWAYS, ALWAYS)), "which stage 1 does not have"),
+        (Schedule((ALWAYS, difference(0.25, watch=2), ALWAYS)), "may watch the stages before it"),
         (lambda stages: 3, "returned 3, which is not a schedule"),
         (fixed_rate((1, 2)), "has 2 stages and the network 3"),
         (pipelined(4), "at most the number of stages"),
@@ -409,7 +409,7 @@ def test_periods_that_are_not_nested_are_refused_unless_asked_for(bad) -> None:
 
 def test_clocks_inside_clocks_may_be_plain_functions() -> None:
     net = replace(NET, stages=tuple(replace(stage, scores=None) for stage in NET.stages))
-    clock = Either(lambda tick, n=2: tick.t % n == 0, AtLeastEvery(5))
+    clock = either(lambda tick, n=2: tick.t % n == 0, at_least_every(5))
     fired = [record.fired[2] for _, record in run(net, "01234", Schedule((ALWAYS, ALWAYS, clock)))]
     assert fired == [True, False, True, False, True]
 

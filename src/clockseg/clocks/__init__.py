@@ -1,42 +1,29 @@
 """Clocks: ``clock(tick, state) -> (decision, state)``, a plain function of the tick also works."""
 
-from clockseg.clocks.budget import Budget, budget
-from clockseg.clocks.change import Change, adaptive, difference, with_threshold
-from clockseg.clocks.combine import (
-    AtLeastEvery,
-    Both,
-    Either,
-    Invert,
-    at_least_every,
-    both,
-    either,
-    every,
-    invert,
-)
-from clockseg.clocks.confidence import Confidence, confidence
-from clockseg.clocks.learned import Learned, learned
-from clockseg.clocks.motion_residual import MotionResidual, motion_residual
-from clockseg.clocks.paced import Paced, paced
+from clockseg.clocks.budget import Budget as budget
+from clockseg.clocks.change import Change as difference
+from clockseg.clocks.change import adaptive
+from clockseg.clocks.combine import AtLeastEvery as at_least_every
+from clockseg.clocks.combine import Both as both
+from clockseg.clocks.combine import Either as either
+from clockseg.clocks.combine import Invert as invert
+from clockseg.clocks.confidence import Confidence as confidence
+from clockseg.clocks.learned import Learned as learned
+from clockseg.clocks.motion_residual import MotionResidual as motion_residual
+from clockseg.clocks.paced import Paced as paced
+from clockseg.clocks.threshold import with_threshold
 from clockseg.clockwork.clock import ALWAYS, PICTURE, Clock, Decision, Every, Plain, Tick, View, Watch, as_clock
 from clockseg.clockwork.facts import Facts, facts, watches
+
+every = Every
 
 __all__ = [
     "ALWAYS",
     "PICTURE",
-    "AtLeastEvery",
-    "Both",
-    "Budget",
-    "Change",
     "Clock",
-    "Confidence",
     "Decision",
-    "Either",
     "Every",
     "Facts",
-    "Invert",
-    "Learned",
-    "MotionResidual",
-    "Paced",
     "Plain",
     "Tick",
     "View",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,7 +14,7 @@ from clockseg.clocks.combine import part_of
 from clockseg.clocks.expressions import Written
 from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
-from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, ask, is_clock, name_of
+from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, View, Watch, ask, is_clock, name_of
 from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number, whole_number
 
@@ -45,35 +46,20 @@ class Movement:
 
 
 RESIDUAL, PIXELS, MOVEMENT = MotionResidual(0.0), Change(0.0, of="pixels"), Movement()
-
-
-class _Spent(NamedTuple):
-    """Mean seconds of frames with a firing and of frames without; NaN until there was one."""
-
-    fired: float = math.nan
-    held: float = math.nan
-
-    def plus(self, fired: bool, seconds: float) -> _Spent:
-        before = self.fired if fired else self.held
-        now = seconds if math.isnan(before) else before + WEIGHT * (seconds - before)
-        return self._replace(fired=now) if fired else self._replace(held=now)
-
-    def rate(self, seconds: float) -> float:
-        """Return the share of frames that may fire if the mean frame is to take ``seconds``."""
-        if math.isnan(self.fired) or math.isnan(self.held):
-            # One of them was not measured yet: fire on every other frame until it is.
-            return 0.5
-        return min(1.0, max(0.0, (seconds - self.held) / max(self.fired - self.held, 1e-9)))
+NO_VIEW = View(None, None, None)
 
 
 class _State(NamedTuple):
-    """``frames`` so far; ``saved`` firings, negative for a debt; recent ``signals``; the ``usual`` change between frames."""
+    """``frames`` so far; ``saved`` firings, negative for a debt; recent ``signals``; the ``usual`` change between frames.
+
+    ``seconds``: mean seconds of frames with a firing (True) and of frames without, as far as there were any.
+    """
 
     frames: int = 0
     saved: float = 0.0
     signals: tuple[float, ...] = ()
     usual: float = 0.0
-    spent: _Spent = _Spent()
+    seconds: Mapping[bool, float] = {}
     inner: Any = None
 
 
@@ -98,9 +84,9 @@ class Budget(Written):
     without a firing. These are the network's, with clocks and motion; leave room for decoding and drawing. It depends on
     measured time, so it can't be replayed.
 
-    >>> budget(network_rate=0.25, cap=12).cap
-    12
-    >>> budget(network_rate=0.25, cap=3)
+    >>> print(Budget(network_rate=0.25, cap=12))
+    budget(network_rate=0.25, cap=12)
+    >>> Budget(network_rate=0.25, cap=3)
     Traceback (most recent call last):
         ...
     clockseg.errors.UsageError: budget(network_rate=0.25, cap=3): the cap alone makes one frame in 3 fire; give a cap of more
@@ -112,74 +98,51 @@ class Budget(Written):
     network_rate: float | None = None
     fps: float | None = None
     cap: int | None = None
-    written = "budget"
 
     def __post_init__(self) -> None:
-        if (self.network_rate is None) == (self.fps is None):
+        rate, fps = self.network_rate, self.fps
+        if (rate is None) == (fps is None):
             raise UsageError("budget takes one of two: a rate, budget(network_rate=0.25), or a speed, budget(fps=30).")
-        if self.network_rate is not None and not 0 < number(self.network_rate, "budget's network_rate") < 1:
-            raise UsageError(
-                f"budget(network_rate={self.network_rate!r}); give a share of frames between 0 and 1, such as 0.25."
-            )
-        if self.fps is not None and not 0 < number(self.fps, "budget's fps") < math.inf:
-            raise UsageError(f"budget(fps={self.fps!r}); give frames per second, above 0, such as 30.")
+        if rate is not None and not 0 < number(rate, "budget's network_rate") < 1:
+            raise UsageError(f"budget(network_rate={rate!r}); give a share of frames between 0 and 1, such as 0.25.")
+        if fps is not None and not 0 < number(fps, "budget's fps") < math.inf:
+            raise UsageError(f"budget(fps={fps!r}); give frames per second, above 0, such as 30.")
         given: Any = self.signal
         signal = given(0.0) if callable(given) and not is_clock(given) else given
         object.__setattr__(self, "signal", part_of("budget", signal))
         if facts(self.signal).below:
             raise UsageError('budget fires where its signal is large; give confidence(.., sense="above") or another.')
-        if self.cap is not None:
-            whole_number(self.cap, "budget's cap")
-            if self.network_rate is not None and self.cap * self.network_rate < 1:
-                raise UsageError(
-                    f"budget(network_rate={self.network_rate:g}, cap={self.cap}): the cap alone makes one frame in {self.cap} "
-                    f"fire; give a cap of more than {math.floor(1 / self.network_rate)}, or none."
-                )
+        if self.cap is not None and whole_number(self.cap, "budget's cap") * (rate or 1.0) < 1 and rate:
+            raise UsageError(
+                f"budget(network_rate={rate:g}, cap={self.cap}): the cap alone makes one frame in {self.cap} fire; give a cap of "
+                f"more than {math.floor(1 / rate)}, or none."
+            )
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide by the budget; the signal is that of its clock."""
         past: _State = state or _State()
-        rate, spent, fired = float(self.network_rate or 0.0), past.spent, tick.since == 1
-        if self.fps is not None:
+        fired, frames, rate, seconds = tick.since == 1, past.frames + 1, self.network_rate, past.seconds
+        if rate is None:
             if past.frames and tick.last_seconds:
-                spent = spent.plus(fired, tick.last_seconds)
-            rate = spent.rate(1 / self.fps)
+                mean = seconds.get(fired, tick.last_seconds)
+                seconds = {**seconds, fired: mean + WEIGHT * (tick.last_seconds - mean)}
+            rate = _affordable(seconds, 1 / (self.fps or math.inf))
         saved = past.saved - (past.frames > 0 and fired) + rate
-        cut, usual = self._cut(tick, past.usual)
+        picture = tick.views.get(PICTURE, NO_VIEW)
+        cut, usual = scene_cut(tick.motion, picture.now, picture.previous, past.usual)
         answer, inner = ask(self.signal, tick, past.inner)
-        signal = answer.signal
-        if signal is None:
+        if answer.signal is None:
             raise UsageError(
                 f"the clock {name_of(self.signal)} of stage {tick.stage} gave no signal at frame {tick.t}, and a budget fires "
                 "where the signal is largest. Return a Decision with a signal: Decision(fire, signal)."
             )
-        frames = past.frames + 1
         slack = min(MOST, max(LEAST, SLACK * frames))
-        fires = self._fires(past.signals, signal, rate, saved, slack)
+        fires = _pays(past.signals, answer.signal, rate, saved, slack)
         overdue = self.cap is not None and tick.since >= self.cap
         # Frames without any change say nothing about the threshold.
-        signals = (*past.signals, signal)[-MEMORY:] if signal > 0 else past.signals
-        after = _State(frames, min(saved, slack + 1), signals, usual, spent, inner)
-        return Decision(fires or overdue or cut, signal, refill=cut or answer.refill), after
-
-    def _fires(self, signals: tuple[float, ...], signal: float, rate: float, saved: float, slack: float) -> bool:
-        """Return True if the budget alone fires. ``saved``: with this frame's share, before the firing is spent."""
-        if not signal > 0 or saved - 1 < -slack:
-            return False
-        if saved > slack:
-            return True
-        share = max(0.0, rate + saved / PULL)
-        if share >= 1:
-            return True
-        return bool(signal > np.quantile(signals, 1 - share)) if signals else saved >= 1
-
-    def _cut(self, tick: Tick, usual: float) -> tuple[bool, float]:
-        if tick.motion is not None:
-            return scene_cut(tick.motion, None, None, usual)
-        if PICTURE not in tick.views:
-            return False, usual
-        pictures = tick.at(PICTURE)
-        return scene_cut(None, pictures.watched, pictures.previous, usual)
+        signals = (*past.signals, answer.signal)[-MEMORY:] if answer.signal > 0 else past.signals
+        after = _State(frames, min(saved, slack + 1), signals, usual, seconds, inner)
+        return Decision(fires or overdue or cut, answer.signal, refill=cut or answer.refill), after
 
     @property
     def parts(self) -> tuple[Clock, ...]:
@@ -193,4 +156,18 @@ class Budget(Written):
         return "it goes by the seconds that frames take while they run. Give a rate, such as budget(network_rate=0.25)."
 
 
-budget = Budget
+def _affordable(seconds: Mapping[bool, float], mean: float) -> float:
+    """Return the share of frames that may fire if the mean frame is to take ``mean`` seconds; 0.5 until both kinds are measured."""
+    if len(seconds) < 2:
+        return 0.5
+    return min(1.0, max(0.0, (mean - seconds[False]) / max(seconds[True] - seconds[False], 1e-9)))
+
+
+def _pays(signals: tuple[float, ...], signal: float, rate: float, saved: float, slack: float) -> bool:
+    """Return True if a firing pays by the rule alone. ``saved``: with this frame's share, before the firing is spent."""
+    if not signal > 0 or saved - 1 < -slack:
+        return False
+    share = max(0.0, rate + saved / PULL)
+    if saved > slack or share >= 1:
+        return True
+    return bool(signal > np.quantile(signals, 1 - share)) if signals else saved >= 1

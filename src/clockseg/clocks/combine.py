@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from clockseg.clockwork.clock import Clock, Decision, Every, Tick, Watch, as_clock, ask
+from clockseg.clocks.expressions import Written, text_of
+from clockseg.clockwork.clock import Clock, Decision, Tick, Watch, as_clock, ask
 from clockseg.clockwork.facts import Facts, declared_gate, facts
 from clockseg.errors import UsageError, whole_number
 
@@ -20,7 +22,7 @@ def part_of(name: str, given: Any) -> Clock:
 
 
 @dataclass(frozen=True, init=False)
-class _Combined:
+class _Combined(Written):
     """Asks all of its clocks on every frame; its signal is the first that one of them gives."""
 
     parts: tuple[Clock, ...]
@@ -28,7 +30,7 @@ class _Combined:
     """The facts of the first clock that has a threshold."""
 
     def __init__(self, *clocks: Any) -> None:
-        name = type(self).__name__.lower()
+        name = self.written
         if not clocks:
             raise UsageError(
                 f"{name} of no clocks; give at least one, such as {name}(adaptive(0.25), at_least_every(8))."
@@ -38,14 +40,20 @@ class _Combined:
         object.__setattr__(self, "_compared", compared)
         declared_gate(self)
 
+    def __str__(self) -> str:
+        return f"{self.written}({', '.join(map(text_of, self.parts))})"
+
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         past = state or (None,) * len(self.parts)
         asked = [ask(part, tick, one) for part, one in zip(self.parts, past, strict=True)]
         decisions = [decision for decision, _ in asked]
+        # A refill runs every stage, so it counts as a firing.
+        fire = self.fires([one.fire or one.refill for one in decisions])
         signal = next((one.signal for one in decisions if one.signal is not None), None)
-        return self.decided(decisions)._replace(signal=signal), tuple(state for _, state in asked)
+        refill = fire and any(one.refill for one in decisions)
+        return Decision(fire, signal, refill), tuple(state for _, state in asked)
 
-    def decided(self, decisions: list[Decision]) -> Decision:
+    def fires(self, fired: Sequence[bool]) -> bool:
         """Return the decision that follows from those of the clocks."""
         raise NotImplementedError
 
@@ -63,38 +71,37 @@ class _Combined:
 class Either(_Combined):
     """A clock that fires when any of its clocks does.
 
-    >>> len(either(lambda tick: tick.t % 5 == 0, lambda tick: tick.since >= 8).parts)
+    >>> len(Either(lambda tick: tick.t % 5 == 0, lambda tick: tick.since >= 8).parts)
     2
     """
 
-    def decided(self, decisions: list[Decision]) -> Decision:
-        return Decision(any(one.fire for one in decisions), refill=any(one.refill for one in decisions))
+    def fires(self, fired: Sequence[bool]) -> bool:
+        return any(fired)
 
 
 class Both(_Combined):
     """A clock that fires when all of its clocks do.
 
-    >>> len(both(lambda tick: tick.t % 5 == 0, lambda tick: tick.since >= 8).parts)
+    >>> len(Both(lambda tick: tick.t % 5 == 0, lambda tick: tick.since >= 8).parts)
     2
     """
 
-    def decided(self, decisions: list[Decision]) -> Decision:
-        fires = all(one.fire for one in decisions)
-        return Decision(fires, refill=fires and any(one.refill for one in decisions))
+    def fires(self, fired: Sequence[bool]) -> bool:
+        return all(fired)
 
 
 class Invert(_Combined):
     """A clock that fires when its clock does not; the stages before the one that it gates still always fire.
 
-    >>> invert(every(2))
-    Invert(parts=(Every(period=2),))
+    >>> print(Invert(AtLeastEvery(2)))
+    invert(at_least_every(2))
     """
 
     def __init__(self, clock: Any) -> None:
         super().__init__(clock)
 
-    def decided(self, decisions: list[Decision]) -> Decision:
-        return Decision(not decisions[0].fire)
+    def fires(self, fired: Sequence[bool]) -> bool:
+        return not fired[0]
 
     @property
     def below(self) -> bool:
@@ -102,7 +109,7 @@ class Invert(_Combined):
 
 
 @dataclass(frozen=True)
-class AtLeastEvery:
+class AtLeastEvery(Written):
     """Fires after ``frames`` frames without a firing: a cap on staleness, as in ``either(adaptive(0.25), at_least_every(8))``.
 
     >>> AtLeastEvery(8)(Tick(9, 3, None, None, None, None, 8, 0), None)[0].fire
@@ -120,10 +127,3 @@ class AtLeastEvery:
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return nothing: it counts frames."""
         return frozenset()
-
-
-either = Either
-both = Both
-invert = Invert
-every = Every
-at_least_every = AtLeastEvery

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from clockseg.clocks.change import Watching
-from clockseg.clocks.maps import peak
-from clockseg.clockwork.clock import Decision, Tick
+import numpy as np
+
+from clockseg.clocks.threshold import Watching
+from clockseg.clockwork.clock import Tick
 from clockseg.errors import UsageError
+from clockseg.types import Array
 
 
 @dataclass(frozen=True)
@@ -28,15 +30,24 @@ class Confidence(Watching):
         if self.sense not in ("below", "above"):
             raise UsageError(f'sense={self.sense!r}; give "below" (fire when unsure) or "above" (fire when sure).')
 
-    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        signal = peak(tick.at(self.watched(tick.stage)).watched)
-        fire = signal < self.threshold if self.sense == "below" else signal >= self.threshold
-        return Decision(fire, signal), None
-
     @property
     def below(self) -> bool:
-        """True if it fires where the signal is under the threshold."""
+        """True if it fires where the signal is below the threshold."""
         return self.sense == "below"
 
+    def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
+        """Return the mean peak."""
+        return peak(tick.at(self.watched(tick.stage)).watched), state
 
-confidence = Confidence
+
+def peak(scores: Array) -> float:
+    """Return the mean over cells of the largest softmax probability, 1/classes..1.
+
+    >>> peak(np.zeros((1, 4, 2, 2)))
+    0.25
+    """
+    scores = np.ascontiguousarray(scores)  # the memory layout decides the order of additions, and so the last digit
+    if scores.ndim != 4:
+        raise UsageError(f"confidence needs a score map, [n, classes, h, w]; this array has shape {scores.shape}.")
+    top = scores.max(axis=1, keepdims=True)
+    return float(np.mean(1.0 / np.exp(scores - top).sum(axis=1)))

@@ -11,17 +11,24 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from clockseg.clocks.expressions import Written
 from clockseg.clocks.motion_residual import FULL
-from clockseg.clockwork.clock import PICTURE, Decision, Tick, Watch
-from clockseg.errors import UsageError, first_line, number
+from clockseg.clocks.threshold import Thresholded
+from clockseg.clockwork.clock import PICTURE, Tick, Watch
+from clockseg.errors import UsageError, first_line
 from clockseg.files import FileIdentity, changed, file_identity
 from clockseg.libraries import opencv, openvino_core
 from clockseg.types import Array
 
+AGE = 32
+"""The number of frames since the last firing that counts as 1."""
+PICTURES = ("now", "fired")
+ALLOWED = """now, fired: float32 [1, 1, h, w], the picture in grey, 0..1, at this frame and at the last firing;
+residual: float32 [1, 1, h, w], 0..1, the motion residual since the last firing;
+since: float32 [1, 1], frames since the last firing over 32."""
+
 
 @dataclass(frozen=True)
-class Learned(Written):
+class Learned(Thresholded):
     """Fires when the share of labels that a firing would change, as predicted by the graph in ``file``, is at least ``threshold``.
 
     ``file``: NAME.onnx, whose inputs are known by their names (docs/train.md) and whose one output is a number
@@ -38,18 +45,13 @@ class Learned(Written):
     file: str
     threshold: float = 0.1
     identity: FileIdentity | None = field(default=None, repr=False, compare=False)
-    written = "learned"
     gates_after: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        number(self.threshold, "the threshold")
-        if not isinstance(self.file, str):
-            raise UsageError(
-                f'learned({self.file!r}); give the path of a clock in quotes, such as learned("clock.onnx").'
-            )
+        super().__post_init__()
         load(self.file)
         if self.identity is None:  # a copy with another threshold keeps that of its original
-            object.__setattr__(self, "identity", file_identity(Path(self.file)))
+            object.__setattr__(self, "identity", file_identity(self.file))
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -59,23 +61,24 @@ class Learned(Written):
     @property
     def graph(self) -> Graph:
         """The loaded graph; ``InputChanged`` if the file was replaced since this clock was made."""
-        found = file_identity(Path(self.file))
+        found = file_identity(self.file)
         if found != self.identity:
-            raise changed(Path(self.file))
+            raise changed(self.file)
         return _load(self.file, found, os.getpid())
 
-    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+    def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
+        """Return the output of the graph."""
         graph = self.graph
         found = graph.run({one.name: value(one, tick) for one in graph.inputs})
-        if found.size != 1 or not -1e-6 <= float(found.reshape(())) <= 1 + 1e-6:
+        if found.size != 1 or not -1e-6 <= found.item() <= 1 + 1e-6:
             raise UsageError(
                 f"learned clock {self.file} gave {found.reshape(-1)[:3].tolist()} of shape {list(found.shape)}; "
                 "its output must be one number, 0..1: end it with a sigmoid."
             )
-        signal = min(1.0, max(0.0, float(found.reshape(()))))
-        return Decision(signal >= self.threshold, signal), None
+        return min(1.0, max(0.0, found.item())), state
 
     def watches(self, stage: int) -> frozenset[Watch]:
+        """Return the picture, if the graph reads it."""
         return watched(self.graph.inputs)
 
     @property
@@ -84,39 +87,19 @@ class Learned(Written):
         return any(one.name == "residual" for one in self.graph.inputs)
 
 
-learned = Learned
-
-PICTURES = ("now", "fired")
-NAMES = (*PICTURES, "residual", "since")
-AGE = 32
-"""The number of frames since the last firing that counts as 1."""
-
-ALLOWED = """now, fired: float32 [1, 1, h, w], the picture in grey, 0..1, at this frame and at the last firing;
-residual: float32 [1, 1, h, w], 0..1, the motion residual since the last firing;
-since: float32 [1, 1], frames since the last firing over 32."""
-
-
 class Input(NamedTuple):
     """One input of the graph: its name and shape; a side that isn't fixed is 0."""
 
     name: str
     shape: tuple[int, ...]
 
-
-def check_input(one: Input, kind: int, file: str) -> None:
-    """Raise ``UsageError`` for an input that is unknown, has another shape or is no float32 (``kind`` 1), with what is allowed.
-
-    >>> check_input(Input("since", (1, 1)), 1, "clock.onnx")
-    """
-    if one.name == "since":
-        fits = one.shape == (1, 1)
-    else:
-        fits = len(one.shape) == 4 and one.shape[:2] == (1, 1) and min(one.shape) > 0
-    if one.name not in NAMES or not fits or kind != 1:
-        raise UsageError(
-            f"learned clock {file}: its input {one.name!r} {list(one.shape)} is not one that a clock can read. "
-            f"Sizes must be fixed. Allowed inputs are:\n{ALLOWED}"
-        )
+    @property
+    def fits(self) -> bool:
+        """True if it is one of those ``ALLOWED``."""
+        if self.name == "since":
+            return self.shape == (1, 1)
+        known = self.name in (*PICTURES, "residual")
+        return known and len(self.shape) == 4 and self.shape[:2] == (1, 1) and min(self.shape) > 0
 
 
 def watched(inputs: tuple[Input, ...]) -> frozenset[Watch]:
@@ -149,10 +132,9 @@ class Graph(NamedTuple):
 
 def load(file: str) -> Graph:
     """Return the graph in ``file``, NAME.onnx, read again if it changed; ``UsageError`` if it is no clock, with what is allowed."""
-    path = Path(file)
-    if path.suffix != ".onnx" or not path.is_file():
+    if not isinstance(file, str) or not file.endswith(".onnx") or not Path(file).is_file():
         raise UsageError(f"learned({file!r}): give the path of a clock, NAME.onnx, as clockseg train clock writes it.")
-    return _load(file, file_identity(path), os.getpid())
+    return _load(file, file_identity(file), os.getpid())
 
 
 @lru_cache(maxsize=8)
@@ -167,7 +149,10 @@ def _load(file: str, identity: FileIdentity, process: int) -> Graph:
 
 
 def _read(file: str) -> Graph:
+    """Read and check the graph, and compile it for one thread: so small a graph gains nothing from more."""
     # The onnx package takes a while to import, and most schedules need no learned clock.
+    from onnx import TensorProto
+
     from clockseg.graph.nodes import inputs_of
     from clockseg.graph.onnx_reader import read, weight_files
     from clockseg.graph.static import declared_shape, fix_declared
@@ -176,7 +161,11 @@ def _read(file: str) -> Graph:
     declared = inputs_of(model.graph)
     inputs = tuple(Input(one.name, declared_shape(one)) for one in declared)
     for one, found in zip(inputs, declared, strict=True):
-        check_input(one, found.type.tensor_type.elem_type, file)
+        if not one.fits or found.type.tensor_type.elem_type != TensorProto.FLOAT:
+            raise UsageError(
+                f"learned clock {file}: its input {one.name!r} {list(one.shape)} is not one that a clock can read. "
+                f"Sizes must be fixed. Allowed inputs are:\n{ALLOWED}"
+            )
     turning = sorted({node.op_type for node in model.graph.node} & {"If", "Loop", "Scan"})
     if turning or weight_files(Path(file)):
         why = turning or "weights in another file"
@@ -189,14 +178,8 @@ def _read(file: str) -> Graph:
             f"learned clock {file} has {len(inputs)} inputs and the outputs {outputs}; a clock has at least one input, and its "
             "one output must be one number, 0..1."
         )
-    return Graph(inputs, _compiled(model.SerializeToString()))
-
-
-def _compiled(model: bytes) -> Callable[[Mapping[str, Array]], Array]:
-    """Compile the graph for one thread: so small a graph gains nothing from more."""
     core, options = openvino_core(), {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
-    compiled = core.compile_model(core.read_model(model), "CPU", options)
-    read = {
-        name for port in compiled.inputs for name in port.names
-    }  # without the inputs that the output does not depend on
-    return lambda values: np.asarray(compiled({name: one for name, one in values.items() if name in read})[0])
+    compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", options)
+    # Without the inputs that the output does not depend on.
+    names = {name for port in compiled.inputs for name in port.names}
+    return Graph(inputs, lambda values: compiled({name: one for name, one in values.items() if name in names})[0])

@@ -83,16 +83,3 @@ def relative_difference(a: Array, b: Array) -> float:
         apart = np.abs(first - second).sum(dtype=np.float64)
         scale = (np.abs(first).sum(dtype=np.float64) + np.abs(second).sum(dtype=np.float64)) / 2
     return float(apart / scale) if scale else 0.0
-
-
-def peak(scores: Array) -> float:
-    """Return the mean over cells of the largest softmax probability, 1/classes..1.
-
-    >>> peak(np.zeros((1, 4, 2, 2)))
-    0.25
-    """
-    scores = np.ascontiguousarray(scores)  # the same layout, as above
-    if scores.ndim != 4:
-        raise UsageError(f"confidence needs a score map, [n, classes, h, w]; this array has shape {scores.shape}.")
-    top = scores.max(axis=1, keepdims=True)
-    return float(np.mean(1.0 / np.exp(scores - top).sum(axis=1)))

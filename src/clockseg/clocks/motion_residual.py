@@ -7,16 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clockseg.clocks.expressions import Written
-from clockseg.clockwork.clock import Decision, Tick, Watch
-from clockseg.errors import number
+from clockseg.clocks.threshold import Thresholded
+from clockseg.clockwork.clock import Tick, Watch
 
 FULL = 64
 """The residual in grey levels that counts as 1; smaller residuals count proportionally."""
 
 
 @dataclass(frozen=True)
-class MotionResidual(Written):
+class MotionResidual(Thresholded):
     """Fires when the motion-compensated residual since the last firing is at least ``threshold``.
 
     The signal, 0..1, is the mean over the picture of the difference in grey levels between this frame and that of the last
@@ -30,20 +29,13 @@ class MotionResidual(Written):
     """
 
     threshold: float
-    written = "motion_residual"
     gates_after: ClassVar[int] = 0
     needs_motion: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        number(self.threshold, "the threshold")
-
-    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        signal = float(np.minimum(tick.travel.residual, FULL).mean() / FULL)
-        return Decision(signal >= self.threshold, signal), None
+    def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
+        """Return the residual."""
+        return float(np.minimum(tick.travel.residual, FULL).mean() / FULL), state
 
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return nothing: the tick brings the motion."""
         return frozenset()
-
-
-motion_residual = MotionResidual

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clockseg.clockwork.clock import ALWAYS, Every
-from clockseg.clockwork.schedule import ByStages, Schedule, schedule_for
+from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.errors import UsageError, whole_number
 
 
+@Named
 def frame_oracle(stages: int) -> Schedule:
     """Fire every stage on every frame.
 
@@ -21,28 +22,7 @@ def frame_oracle(stages: int) -> Schedule:
     return Schedule((ALWAYS,) * whole_number(stages, "the number of stages"))
 
 
-def skip_frame(n: int) -> ByStages:
-    """Fire the whole network on every ``n``-th frame and hold the output in between.
-
-    >>> skip_frame(2)(3).clocks
-    (Every(period=2), Every(period=2), Every(period=2))
-    """
-    whole_number(n, "skip_frame's n")
-    return lambda stages: Schedule((Every(n),) * stages)
-
-
-def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> ByStages:
-    """Fire stage l on frames t = 0 mod ``periods[l]`` (paper, section 4.2). ``nested=False`` allows periods such as (1, 2, 3).
-
-    >>> fixed_rate((1, 2, 2))(3).clocks
-    (Every(period=1), Every(period=2), Every(period=2))
-    """
-    if isinstance(periods, (str, int)) or not isinstance(periods, Sequence):
-        raise UsageError(f"fixed_rate({periods!r}); give one period per stage, such as fixed_rate((1, 2, 4)).")
-    made = Schedule(tuple(Every(period) for period in periods), nested=nested)
-    return lambda stages: schedule_for(made, stages)
-
-
+@Named
 def alternating(stages: int) -> Schedule:
     """Fire the last stage on every other frame: periods (1, .., 1, 2) (paper, section 4.2 and its tables).
 
@@ -52,6 +32,7 @@ def alternating(stages: int) -> Schedule:
     return Schedule((*(ALWAYS,) * (stages - 1), Every(2)))
 
 
+@Named
 def exponential(stages: int) -> Schedule:
     """Fire stage l on every 2^(l-1)-th frame (paper, section 4.2).
 
@@ -61,7 +42,30 @@ def exponential(stages: int) -> Schedule:
     return Schedule(tuple(Every(2**i) for i in range(stages)))
 
 
-def pipelined(k: int) -> ByStages:
+def skip_frame(n: int) -> Named:
+    """Fire the whole network on every ``n``-th frame and hold the output in between.
+
+    >>> skip_frame(2)(3).clocks
+    (Every(period=2), Every(period=2), Every(period=2))
+    """
+    whole_number(n, "skip_frame's n")
+    return Named(lambda stages: Schedule((Every(n),) * stages), f"skip_frame({n})")
+
+
+def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> Named:
+    """Fire stage l on frames t = 0 mod ``periods[l]`` (paper, section 4.2). ``nested=False`` allows periods such as (1, 2, 3).
+
+    >>> fixed_rate((1, 2, 2))(3).clocks
+    (Every(period=1), Every(period=2), Every(period=2))
+    """
+    if isinstance(periods, (str, int)) or not isinstance(periods, Sequence):
+        raise UsageError(f"fixed_rate({periods!r}); give one period per stage, such as fixed_rate((1, 2, 4)).")
+    made = Schedule(tuple(Every(period) for period in periods), nested=nested)
+    text = f"fixed_rate({tuple(periods)}{'' if nested else ', nested=False'})"
+    return Named(lambda stages: schedule_for(made, stages), text)
+
+
+def pipelined(k: int) -> Named:
     """Fire every stage, in a pipeline of ``k`` segments: the last k - 1 stages read the previous frame's values (section 4.1).
 
     >>> pipelined(3)(3).delays
@@ -74,4 +78,4 @@ def pipelined(k: int) -> ByStages:
             raise UsageError(f"pipelined({k}) for a network of {stages} stages; k is at most the number of stages.")
         return Schedule((ALWAYS,) * stages, delays=(0,) * (stages - k + 1) + (1,) * (k - 1))
 
-    return made
+    return Named(made, f"pipelined({k})")

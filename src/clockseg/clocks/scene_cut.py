@@ -23,13 +23,16 @@ MEMORY = 0.125
 def scene_cut(motion: Any, now: Any, before: Any, usual: float) -> tuple[bool, float]:
     """Return True if a shot begins with this frame, and the updated ``usual`` change, which starts at 0.0.
 
-    ``motion``: since the frame before (``clockseg.carry.Motion``); or None, and the pictures ``now`` and ``before``, uint8
-    [h, w, 3]. With motion, a cut needs both: a large share that motion leaves unexplained, and different thumbnails.
+    ``motion``: since the frame before (``clockseg.carry.Motion``), or None; then the pictures ``now`` and ``before``, uint8
+    [h, w, 3], decide, if there are any. With motion, a cut needs both: a large share that motion leaves unexplained, and
+    different thumbnails.
 
     >>> dark, light = np.zeros((2, 48, 64, 3), np.uint8) + np.uint8([[[[0]]], [[[99]]]])
     >>> scene_cut(None, light, dark, 0.0)[0], scene_cut(None, light, light, 0.0)[0]
     (True, False)
     """
+    if motion is None and now is None:
+        return False, usual
     if motion is None:
         signal = apart = _apart(np.asarray(now), np.asarray(before))
     else:

@@ -10,33 +10,38 @@ from typing import Any
 from clockseg import clocks
 from clockseg.carry.spec import CARRIES, carry_of
 from clockseg.clocks import rates
-from clockseg.clocks.expressions import object_named, parsed, source
+from clockseg.clocks.expressions import object_named, parsed, source, text_of
 from clockseg.clockwork.carry import Carry, identity
-from clockseg.clockwork.schedule import ByStages, Schedule, ScheduleLike, carried
+from clockseg.clockwork.clock import is_clock
+from clockseg.clockwork.schedule import Named, Schedule, ScheduleLike, carried
 from clockseg.errors import UsageError
 
-_EXAMPLES: dict[str, tuple[Any, str]] = {
-    "frame_oracle": (rates.frame_oracle, ""),
-    "alternating": (rates.alternating, ""),
-    "exponential": (rates.exponential, ""),
-    "skip_frame": (rates.skip_frame, "skip_frame(2)"),
-    "fixed_rate": (rates.fixed_rate, "fixed_rate((1, 2, 2))"),
-    "pipelined": (rates.pipelined, "pipelined(2)"),
-    "adaptive": (clocks.adaptive, "adaptive(0.25)"),
-    "difference": (clocks.difference, 'difference(0.1, of="scores")'),
-    "confidence": (clocks.confidence, "confidence(0.8)"),
-    "motion_residual": (clocks.motion_residual, "motion_residual(0.1)"),
-    "learned": (clocks.learned, 'learned("clock.onnx")'),
-    "budget": (clocks.budget, "budget(network_rate=0.25)"),
-    "paced": (clocks.paced, "paced(adaptive(0.02), 0.5)"),
-    "every": (clocks.every, "every(2)"),
-    "at_least_every": (clocks.at_least_every, "at_least_every(8)"),
-    "invert": (clocks.invert, "invert(confidence(0.8))"),
-    "either": (clocks.either, "either(adaptive(0.25), at_least_every(8))"),
-    "both": (clocks.both, "both(adaptive(0.1), confidence(0.8))"),
-}
-"""Schedules and clocks by name, with an example of each that needs arguments."""
 _CARRIED = "carried(skip_frame(4), warp(flow))"
+_EXAMPLES = {
+    text.partition("(")[0]: text
+    for text in (
+        "frame_oracle",
+        "alternating",
+        "exponential",
+        "skip_frame(2)",
+        "fixed_rate((1, 2, 2))",
+        "pipelined(2)",
+        "adaptive(0.25)",
+        'difference(0.1, of="scores")',
+        "confidence(0.8)",
+        "motion_residual(0.1)",
+        'learned("clock.onnx")',
+        "budget(network_rate=0.25)",
+        "paced(adaptive(0.02), 0.5)",
+        "every(2)",
+        "at_least_every(8)",
+        "invert(confidence(0.8))",
+        "either(adaptive(0.25), at_least_every(8))",
+        "both(adaptive(0.1), confidence(0.8))",
+        _CARRIED,
+    )
+}
+"""An example of each expression, by its name."""
 _LIKE_A_FILE = re.compile(r"""[^()\[\]:'"]+\.[A-Za-z]\w*""")
 
 
@@ -45,30 +50,39 @@ def parse_schedule(text: str, *, imports: bool = True) -> ScheduleLike:
 
     >>> parse_schedule("either(adaptive(0.25), at_least_every(8))").parts[1]
     AtLeastEvery(frames=8)
+    >>> print(parse_schedule("carried(skip_frame(6), interpolate(flow))"))
+    carried(skip_frame(6), interpolate(flow))
     """
-    if _LIKE_A_FILE.fullmatch(text.strip()):
-        why = "a schedule file ends in .toml" if Path(text.strip()).is_file() else "there is no such file"
+    text = text.strip()
+    if _LIKE_A_FILE.fullmatch(text):
+        why = "a schedule file ends in .toml" if Path(text).is_file() else "there is no such file"
         raise UsageError(
             f"schedule {text!r}: {why}. Give FILE.toml, which clockseg tune and plan write, or a schedule."
         )
-    known = {name: found for name, (found, _) in _EXAMPLES.items()}
-    return _whole(object_named(text, {**CARRIES, **known, "carried": _carried}, imports=imports))
+    found: Any = _whole(object_named(text, CARRIES | _KNOWN, imports=imports))
+    printable = is_clock(found) or isinstance(found, Schedule | Named)
+    return found if printable else Named(found, text)
 
 
-def _carried(inner: Any, carry: Any = None) -> ByStages:
+def _carried(inner: Any, carry: Any = None) -> Named:
     if carry is None:
         raise UsageError(f"carried takes a schedule and a carry, such as {_CARRIED}.")
-    return carried(_whole(inner), carry_of(carry, str(carry)))
+    schedule, carry = _whole(inner), carry_of(carry, str(carry))
+    return Named(carried(schedule, carry), f"carried({text_of(schedule)}, {carry})")
+
+
+_KNOWN: dict[str, Any] = {"carried": _carried} | {
+    name: found for name, found in (vars(rates) | vars(clocks)).items() if name in _EXAMPLES
+}
 
 
 def _whole(found: Any) -> ScheduleLike:
     """Return a schedule, a clock, or a function of the number of stages; ``UsageError`` for others, and names without arguments."""
-    carries = [name for name, carry in CARRIES.items() if found is carry]
-    if carries or hasattr(found, "compose"):
-        raise UsageError(f"{(*carries, found)[0]} is a carry, not a schedule; combine it with a schedule: {_CARRIED}.")
-    for function, example in (*_EXAMPLES.values(), (_carried, _CARRIED)):
-        if found is function and example:
-            raise UsageError(f"schedule {example.partition('(')[0]} needs arguments, such as {example}.")
+    names = [name for name, known in (CARRIES | _KNOWN).items() if found is known]
+    if (names[:1] and names[0] in CARRIES) or hasattr(found, "compose"):
+        raise UsageError(f"{(*names, found)[0]} is a carry, not a schedule; combine it with a schedule: {_CARRIED}.")
+    if names and "(" in _EXAMPLES[names[0]]:
+        raise UsageError(f"schedule {names[0]} needs arguments, such as {_EXAMPLES[names[0]]}.")
     if isinstance(found, type) or (not callable(found) and not isinstance(found, Schedule)):
         raise UsageError(f"{found!r} is no schedule; give one, such as alternating or adaptive(0.25).")
     return found  # type: ignore[no-any-return]  # any of these
@@ -83,15 +97,10 @@ def spelled(text: str, carry: Carry) -> str:
     >>> spelled("carried(skip_frame(4), warp(flow))", identity)
     'skip_frame(4)'
     """
-    inner = _uncarried(text.strip())
-    return inner if carry == identity else f"carried({inner}, {carry})"
-
-
-def _uncarried(text: str) -> str:
+    text = text.strip()
     try:
-        tree: Any = parsed(text)
+        while isinstance(tree := parsed(text), ast.Call) and ast.unparse(tree.func) == "carried" and tree.args:
+            text = source(text, tree.args[0])
     except SyntaxError:
-        return text  # parse_schedule refuses it
-    if isinstance(tree, ast.Call) and ast.unparse(tree.func) == "carried" and tree.args:
-        return _uncarried(source(text, tree.args[0]))
-    return text
+        pass  # parse_schedule refuses it
+    return text if carry == identity else f"carried({text}, {carry})"

@@ -109,6 +109,9 @@ class Every:
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         return Decision(tick.t % self.period == 0), None
 
+    def __str__(self) -> str:
+        return f"every({self.period})"
+
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return nothing: it counts frames."""
         return frozenset()

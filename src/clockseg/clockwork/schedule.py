@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -64,6 +64,20 @@ class Schedule:
         """For each stage, the period that its clock declares; None if it declares none."""
         return tuple(facts(clock).period for clock in self.clocks)
 
+    def __str__(self) -> str:
+        """Return the expression that ``parse_schedule`` reads if its periods, or a single clock beside those that always fire, make it."""
+        gates = tuple(clock for clock in self.clocks if clock != ALWAYS)
+        if any(self.delays) or not self.nested:
+            return repr(self)
+        if None not in self.periods:
+            one = len(set(self.periods)) == 1
+            text = f"skip_frame({self.periods[0]})" if one else f"fixed_rate({self.periods})"
+        elif len(gates) == 1 and gated(gates, len(self)).clocks == self.clocks:
+            text = str(gates[0])
+        else:
+            return repr(self)
+        return text if self.carry == identity else f"carried({text}, {self.carry})"
+
     def _check_nested(self) -> None:
         for number, (outer, inner) in enumerate(pairwise(self.periods), start=1):
             if outer and inner and inner % outer and not self.delays[number]:
@@ -77,6 +91,28 @@ ByStages: TypeAlias = Callable[[int], Schedule]
 """A schedule for any number of stages, as a function of that number."""
 ScheduleLike: TypeAlias = Schedule | ByStages | Clock
 """A schedule, a function of the number of stages, or a clock."""
+
+
+class Named:
+    """A function of the number of stages that prints as ``text``, the expression for it; by default the function's name.
+
+    >>> print(Named(lambda stages: Schedule((ALWAYS,) * stages), "frame_oracle"))
+    frame_oracle
+    """
+
+    def __init__(self, function: ByStages, text: str = "") -> None:
+        update_wrapper(self, function)
+        self.function, self.text = function, text or function.__name__
+
+    def __call__(self, stages: int) -> Schedule:
+        """Return the schedule for so many stages."""
+        return self.function(stages)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> str:
+        return self.text
 
 
 def gated(clocks: tuple[Clock, ...], stages: int) -> Schedule:
@@ -128,7 +164,7 @@ def schedule_for(schedule: ScheduleLike, stages: int) -> Schedule:
     return made
 
 
-def carried(schedule: ScheduleLike, carry: Carry) -> ByStages:
+def carried(schedule: ScheduleLike, carry: Carry) -> Named:
     """Return ``schedule`` with another carry.
 
     >>> from clockseg import skip_frame
@@ -137,7 +173,8 @@ def carried(schedule: ScheduleLike, carry: Carry) -> ByStages:
     warp(flow)
     """
     as_carry(carry)
-    return lambda stages: replace(schedule_for(schedule, stages), carry=carry)
+    text = f"carried({schedule}, {carry})"
+    return Named(lambda stages: replace(schedule_for(schedule, stages), carry=carry), text)
 
 
 def check(net: StagedNetwork, schedule: Schedule) -> None:

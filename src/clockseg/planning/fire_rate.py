@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clockseg.clocks.change import NEVER
 from clockseg.clocks.spec import parse_schedule
+from clockseg.clocks.threshold import NEVER
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import UsageError
 from clockseg.execution.recording import Key, Recording, label_map, needs

@@ -10,8 +10,8 @@ from itertools import pairwise
 from operator import add
 from typing import NamedTuple, TypeAlias
 
-from clockseg.clocks.change import NEVER, with_threshold
 from clockseg.clocks.maps import change
+from clockseg.clocks.threshold import NEVER, with_threshold
 from clockseg.clockwork.clock import as_clock, is_clock
 from clockseg.clockwork.schedule import Schedule, ScheduleLike
 from clockseg.clockwork.trace import Record, Tally
