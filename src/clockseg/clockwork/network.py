@@ -19,18 +19,13 @@ Part: TypeAlias = Callable[..., Value]
 """A function of one or more values that returns one value; the unit that engines compile."""
 
 
-def same(value: Value) -> Value:
-    """Return the value: the default for parts that do nothing.
+def same(value: Value, *others: Any) -> Value:
+    """Return the first value: the default for parts that do nothing.
 
     >>> same("h1")
     'h1'
     """
     return value
-
-
-def as_it_is(output: Value, image: Any) -> Value:
-    """Return the output: the default ``restore``, for outputs that already have the frame's size."""
-    return output
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,7 @@ class StagedNetwork:
     groups: tuple[Group, ...] = ()
     finish: Part = same
     prepare: Callable[[Any], Value] = same
-    restore: Callable[[Value, Any], Any] = as_it_is
+    restore: Callable[[Value, Any], Any] = same
     whole: Part | None = None
     sidecar: Any = None
     engine: str = "python"
@@ -110,11 +105,10 @@ class StagedNetwork:
                 )
             known.append(group.name)
         taken = [*known, *(group.name for group in self.groups if group.name in _OWN_PARTS)]
-        for name in known:
-            if taken.count(name) > 1:
-                raise UsageError(
-                    f"network {self.name!r} has two parts named {name!r}; give each stage and group its own name."
-                )
+        if twice := [name for name in known if taken.count(name) > 1]:
+            raise UsageError(
+                f"network {self.name!r} has two parts named {twice[0]!r}; give each stage and group its own name."
+            )
 
     def __len__(self) -> int:
         return len(self.stages)
@@ -176,7 +170,6 @@ class StagedNetwork:
 
     def uncut(self) -> StagedNetwork:
         """Return the original network as a single stage, or without ``whole`` all stages as one: the reference for time and agreement."""
-        whole = self.whole or replace(self, prepare=same, restore=as_it_is).__call__
-        alone = (Stage("whole", whole, scores=None),)
-        bare = replace(self, fused=same, conclude=None, correction=None)
-        return replace(bare, stages=alone, groups=(), finish=same, executor=None)
+        whole = self.whole or replace(self, prepare=same, restore=same)
+        alone = replace(self, stages=(Stage("whole", whole, scores=None),), groups=(), finish=same, executor=None)
+        return replace(alone, fused=same, conclude=None, correction=None)

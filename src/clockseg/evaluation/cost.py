@@ -17,7 +17,7 @@ import numpy as np
 
 from clockseg import __version__
 from clockseg.clocks.rates import frame_oracle
-from clockseg.clockwork.network import Part, StagedNetwork, as_it_is, same
+from clockseg.clockwork.network import Part, StagedNetwork, same
 from clockseg.clockwork.step import Memory, fill
 from clockseg.clockwork.trace import Record
 from clockseg.engines.compiled import CompiledPart
@@ -182,7 +182,7 @@ def part_seconds(
     A stage's seconds are those of its body and its head. Under ``EVERY`` are those of all parts that run on a frame on which
     every stage fires, under ``WHOLE`` those of the uncut network. A network that is not compiled raises its own error.
     """
-    clocked = [timed(replace(net, prepare=same, restore=as_it_is)) for net in nets]
+    clocked = [timed(replace(net, prepare=same, restore=same)) for net in nets]
     runs: list[list[dict[str, float]]] = [[] for _ in nets]
     for number in range(repeat + 1):
         frame = frames[number % len(frames)]

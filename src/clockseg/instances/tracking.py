@@ -12,7 +12,7 @@ import numpy as np
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion
 from clockseg.carry.warp import Warp
-from clockseg.clockwork.network import StagedNetwork, as_it_is
+from clockseg.clockwork.network import StagedNetwork, same
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.errors import UsageError
@@ -42,7 +42,7 @@ def tracking(
         raise UsageError(
             f"the carry {schedule.carry} can't move instances; use identity, warp(flow) or interpolate(flow)."
         )
-    return Held(net, schedule, session(replace(net, restore=as_it_is), schedule), decoding)
+    return Held(net, schedule, session(replace(net, restore=same), schedule), decoding)
 
 
 class Held(Stream):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import onnx
 
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.network import StagedNetwork, as_it_is
+from clockseg.clockwork.network import StagedNetwork, same
 from clockseg.clockwork.schedule import check, schedule_for
 from clockseg.engines import engine as by_name
 from clockseg.engines.auto import first_able
@@ -110,7 +110,7 @@ def _compared(found: Settled, compile: Engine) -> tuple[float, StagedNetwork]:
             running(image)
         return 0.0, running
     running = assemble(found.model, replace(said, classes=(), palette=(), ignore=None), engine=compile)
-    bare, size, largest = replace(running, restore=as_it_is), (said.input.width, said.input.height), 0.0
+    bare, size, largest = replace(running, restore=same), (said.input.width, said.input.height), 0.0
     tolerance = HALF_TOLERANCE if found.half else TOLERANCE
     for image in (noise(size), picture(size)):
         [ours], [theirs] = (tensors(net(image)).values() for net in (bare, bare.uncut()))

@@ -17,7 +17,7 @@ from clockseg.carry.warp import Warp
 from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.facts import facts
-from clockseg.clockwork.network import StagedNetwork, as_it_is
+from clockseg.clockwork.network import StagedNetwork, same
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record
@@ -121,7 +121,7 @@ class Interpolated(Watching):
     def __init__(
         self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, session: MakeSession, lookahead: int | None
     ) -> None:
-        scores = replace(net, finish=keeping(net.fused), restore=as_it_is, conclude=None, correction=None)
+        scores = replace(net, finish=keeping(net.fused), restore=same, conclude=None, correction=None)
         # If all stages fire together, on every n-th frame, no stage's held value is read, so nothing is warped between firings.
         periods = {facts(clock).period for clock in schedule.clocks}
         fixed = len(periods) == 1 and None not in periods
