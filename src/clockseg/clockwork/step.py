@@ -166,11 +166,14 @@ class CurrentFrame:
         self.t = 0 if memory is None else memory.t + 1
         self.past = [NEVER] * len(net) if memory is None else list(memory.stages)
         self.last = memory if self.t else None
-        prepare = cache(partial(net.prepare, image))
-        self.prepared = Lazy(0, "prepare", lambda image: prepare(), (image,))
-        self.sight, self.motion, self.motions = None, None, dict[int, Any]()
+        self.prepared = Lazy(0, "prepare", net.prepare, (image,))
+        self.sight = self.motion = None
+        self.motions: dict[int, Any] = {}
         self._moved: dict[tuple[Lazy, Lazy], Lazy] = {}
         if schedule.carry.estimates_motion:
+            # The carry may read the prepared frame, or no one.
+            prepare = cache(partial(net.prepare, image))
+            self.prepared = Lazy(0, "prepare", lambda image: prepare(), (image,))
             self.sight = self.by_carry("see", prepare, image, vectors)
             if self.last is not None:
                 self.motion = self.by_carry("observe", self.last.sight, self.sight)
@@ -282,20 +285,21 @@ class CurrentFrame:
             output = last.output
         else:
             output = Lazy(FINISH, "restore", net.restore, (shown, self.image))
-        kept = {finished.frame, *[cell.frame for cell in now]}
-        motions = {frame: motion for frame, motion in self.motions.items() if frame in kept}
+        frames = tuple([cell.frame for cell in now])
+        motions = {frame: self.motions[frame] for frame in (finished.frame, *frames)} if self.motions else {}
         cached = [value for cell in now for value in (cell.trunk, cell.held)]
         self.executor.read(self.sight, *motions.values(), *cached, *finished, *values.values(), output)
         spent, self.executor.spent = self.executor.spent, defaultdict(float)
         others = [spent[kind] for kind in (CLOCK, MOTION, FUSE, FINISH)]
-        moved = [motions.get(cell.frame) is not None for cell in now]
         record = Record(
             last is None,
             fired,
             tuple([answer.signal for answer in answers]),
-            tuple([cell.frame for cell in now]),
+            frames,
             Seconds(tuple([spent[i] for i in range(len(now))]), *others),
-            tuple([one and not (fires or propagated) for one, fires in zip(moved, fired, strict=True)]),
+            tuple(
+                [not (propagated or f or motions.get(frame) is None) for frame, f in zip(frames, fired, strict=True)]
+            ),
             propagated,
         )
         return Memory(self.t, np.shape(self.image), tuple(now), finished, values, output, self.sight, motions, record)
