@@ -34,7 +34,7 @@ from clockseg import (
 from clockseg.carry import Identity
 from clockseg.clocks import ALWAYS, PICTURE, Watch, budget, paced
 from clockseg.execution import recording as module
-from clockseg.execution.recording import label_map, needs, record, replay
+from clockseg.execution.recording import needs, record, replay
 from toy_networks import toy
 
 NET = toy()
@@ -154,8 +154,8 @@ def test_on_street_too() -> None:
 def test_what_is_kept_by_default_is_the_label_maps_of_stages_that_score() -> None:
     net = replace(NET, stages=(replace(NET.stages[0], scores=None), *NET.stages[1:]))
     recording = record(net, clip(2))
-    assert recording.keep == {label_map(2), label_map(3)}
-    assert recording.look(label_map(2), 1).dtype == np.uint8
+    assert recording.keep == {Watch("labels", 2), Watch("labels", 3)}
+    assert recording.look(Watch("labels", 2), 1).dtype == np.uint8
 
 
 def open_without_a_name() -> int:
@@ -243,7 +243,7 @@ def test_a_stage_without_scores_is_refused_as_a_session_does() -> None:
 @pytest.mark.parametrize(
     ("watch", "message"),
     [
-        (label_map(4), "1 to 3, or PICTURE"),
+        (Watch("labels", 4), "1 to 3, or PICTURE"),
         (Watch("sound", 1), "can't be recorded"),
         (Watch("scores", 2), "no class scores at stage 2"),
     ],
@@ -257,9 +257,9 @@ def test_what_cannot_be_recorded_is_refused(watch, message) -> None:
 def test_needs_tells_what_each_clock_watches() -> None:
     watched = {
         alternating: set(),
-        adaptive(0.1, 0.2): {label_map(1), label_map(2)},
+        adaptive(0.1, 0.2): {Watch("labels", 1), Watch("labels", 2)},
         difference(0.1, of="features", watch=1): {Watch("features", 1)},
-        either(paced(adaptive(0.1), 0.5), confidence(0.5)): {label_map(2), Watch("scores", 2)},
+        either(paced(adaptive(0.1), 0.5), confidence(0.5)): {Watch("labels", 2), Watch("scores", 2)},
         difference(0.1, of="pixels"): {PICTURE},
     }
     for schedule, expected in watched.items():

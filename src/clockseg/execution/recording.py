@@ -39,18 +39,6 @@ estimator)."""
 MEMORY_BYTES = 64_000_000
 """Bytes that a store holds in memory before it moves to a temporary file."""
 
-MOST_TRAVELS = 8
-"""Composed motions that a recording keeps, to go on from them at the next frame."""
-
-
-def label_map(stage: int) -> Watch:
-    """Return the watch of the label map of a stage (1 is the first), for ``record(keep=..)``: one byte per cell.
-
-    >>> label_map(2)
-    Watch(of='labels', stage=2)
-    """
-    return Watch("labels", stage)
-
 
 def needs(net: StagedNetwork, schedules: Iterable[ScheduleLike], *, outputs: bool = False) -> frozenset[Key]:
     """Return what to record for replaying all of these schedules; ``UsageError`` with the reason for one that can't be.
@@ -87,7 +75,7 @@ def _clocks_need(schedule: Schedule) -> Iterator[Key]:
                 if watch.of == "scores" and carry != identity:
                     yield "held", watch.stage - 1  # the scores are of the moved value
                 else:
-                    yield label_map(watch.stage) if watch.of == "scores" and facts(part).labels_suffice else watch
+                    yield Watch("labels", watch.stage) if watch.of == "scores" and facts(part).labels_suffice else watch
 
 
 def _outputs_need(net: StagedNetwork, schedule: Schedule) -> Iterator[Key]:
@@ -187,7 +175,6 @@ class Recording:
         self.net, self.keep, self.store = net, frozenset(keep), Store()
         self.frames: list[Recorded] = []
         self._seen: dict[Estimator, Sight] = {}
-        self._travels: dict[tuple[Estimator, int], tuple[int, Motion]] = {}
         self._motions: set[Any] = {key for key in self.keep if isinstance(key, tuple) and key[0] == "motion"}
 
     def __len__(self) -> int:
@@ -259,18 +246,6 @@ class Recording:
         found: Motion = self.look(("motion", estimator), index)
         return replace(found, then=self.sight(estimator, index - 1), now=self.sight(estimator, index))
 
-    def travel(self, estimator: Estimator, before: int, now: int) -> Motion:
-        """Return the motion by ``estimator`` from frame ``before`` to a later one, composed from frame to frame."""
-        at, found = self._travels.pop((estimator, before), (now, None))
-        if found is None or at > now:
-            at, found = before + 1, self.motion(estimator, before + 1)
-        for index in range(at + 1, now + 1):
-            found = self.motion(estimator, index).after(found)
-        # Reading goes on from the latest ones: stages that fired at different frames are read in turn.
-        self._travels = dict(list(self._travels.items())[-MOST_TRAVELS:])
-        self._travels[estimator, before] = now, found
-        return found
-
     def sight(self, estimator: Estimator, index: int) -> Sight:
         """Return the data of frame ``index`` for motion estimation."""
         found: Sight = self.look(("sight", estimator), index)
@@ -316,18 +291,18 @@ def _told(key: Any) -> str:
 def record(net: StagedNetwork, images: Iterable[Image], *, keep: Iterable[Key] | None = None) -> Recording:
     """Run every stage once on all frames of a clip, and record the maps in ``keep``.
 
-    ``keep``: ``label_map(n)``, ``Watch("scores", n)``, ``Watch("features", n)`` of stage n, ``PICTURE``; ``needs`` returns
+    ``keep``: ``Watch("labels", n)`` of stage n (a byte per cell), its "scores" or "features", ``PICTURE``; ``needs`` returns
     those of schedules. By default the label maps of every stage with a score map, which change clocks watch: a few kB per
     frame; scores and features take hundreds of kB, pictures MBs (on disk beyond 64 MB in all).
 
     >>> from clockseg.clockwork.network import Stage
     >>> light = Stage("light", lambda image: np.stack([128.0 - image, image])[None])
     >>> recording = record(StagedNetwork("one", (light,)), [np.uint8([[9, 200]])])
-    >>> recording.look(label_map(1), 0).tolist()
+    >>> recording.look(Watch("labels", 1), 0).tolist()
     [[[0, 1]]]
     """
-    scored = [number for number, stage in enumerate(net.stages, start=1) if stage.scores is not None]
-    kept = frozenset[Key](map(label_map, scored) if keep is None else keep)
+    scored = [Watch("labels", n) for n, stage in enumerate(net.stages, start=1) if stage.scores is not None]
+    kept = frozenset[Key](scored if keep is None else keep)
     for watch in kept:
         _check_keep(net, watch)
     recording = Recording(net, kept)

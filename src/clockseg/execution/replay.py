@@ -8,43 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, View, Watch
-from clockseg.clockwork.lazy import Executor, Kind, Lazy
+from clockseg.clockwork.lazy import Executor, Lazy
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
     from clockseg.execution.recording import Recording
 
 Key: TypeAlias = tuple[Hashable, ...]
+ALONE = Executor()
 
 
 class Promise:
-    """A value that ``make`` computes when it is first read. Equal keys mean equal values.
+    """A lazy value that runs when ``value`` is read. Equal keys mean equal values; the last item is the frame, if it is of one."""
 
-    >>> made = []
-    >>> promise = Promise(("sum", 1, 2), lambda: made.append("once") or 3)
-    >>> made, promise.value, promise.value, made
-    (['once'], 3, 3, ['once'])
-    """
+    def __init__(self, key: Key, part: Callable[..., Any], *args: Any) -> None:
+        calls = tuple([one.call if type(one) is Promise else one for one in args])
+        self.key = key
+        self.call: Lazy = Lazy(0, str(key[0]), part, calls)
 
-    def __init__(self, key: Key, make: Callable[[], Any]) -> None:
-        self.key, self.make = key, make
-
-    @cached_property
+    @property
     def value(self) -> Any:
-        """The value."""
-        return self.make()
+        """The value.
+
+        >>> Promise(("sum",), int.__add__, Promise(("one",), int, "1"), 2).value
+        3
+        """
+        return ALONE.read(self.call)
 
 
 def kept(given: Any) -> Any:
-    """Return the value of a promise, and any other value as it is.
-
-    >>> kept(Promise(("one",), lambda: 1)), kept(2)
-    (1, 2)
-    """
+    """Return the value of a promise, and any other value as it is."""
     return given.value if isinstance(given, Promise) else given
 
 
@@ -52,7 +48,7 @@ class Shot(Promise):
     """A recorded frame: its picture, if that is stored, and its ``shape``."""
 
     def __init__(self, recording: Recording, index: int) -> None:
-        super().__init__(("picture", index), lambda: recording.look(PICTURE, index))
+        super().__init__(("picture", index), recording.look, PICTURE, index)
         self.index, self.shape = index, recording.frames[index].shape
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -74,29 +70,32 @@ class Replay(Executor):
         """Promise the value of each call."""
         for call in batch:
             args = tuple([one.value if type(one) is Lazy else one for one in call.args])
-            call.value = self._promised(call.kind, call.name, call.part, args)
+            call.value = args[1].index if call.name == "see" else self._promised(call, args)
 
     def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Return the decision of a clock that reads values in place of promises, and may not read the time."""
         return super().ask(clock, ReplayTick(*tick), state)
 
-    def _promised(self, kind: Kind, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        if name == "see":
-            return args[1].index
+    def _promised(self, call: Lazy, args: tuple[Any, ...]) -> Promise:
+        name = call.name
         if name == "observe":
-            return self._motion(*args)
+            estimator, (before, now) = self.carry.motion, args
+            return Promise(("motion", estimator, before, now), self.recording.motion, estimator, now)
         if name == "compose":
             first, then = args
-            return then if first is None else self._motion(first.key[-2], then.key[-1])
+            return then if first is None else Promise((*first.key[:-1], then.key[-1]), call.part, first, then)
         if name == "prepare":
-            return self._looked_up("prepared", args[0].key[-1])
+            return self._looked_up("prepared", args[0].index)
         if name.endswith((".scores", ".features")) and (recorded := self._watched(name, args[0])):
             return recorded
-        if name.endswith(".body"):
-            return self._looked_up(("trunk", kind), args[0].key[-1])
-        if name.endswith(".head"):
-            return self._looked_up(("held", kind), args[0].key[-1])
-        return self._made(name, part, args)
+        if name.endswith((".body", ".head")):
+            return self._looked_up(("trunk" if name.endswith(".body") else "held", call.kind), args[0].key[-1])
+        # For values of a single frame, it is the oracle's result.
+        index = None if name in ("move", "restore", "unexplained") else _of_one_frame(args)
+        if index is not None and name in ("finish", "fused"):
+            return self._looked_up("output" if name == "finish" else "fused", index)
+        key = (name, *(one.key for one in args)) if index is None else ("whole", name, index)
+        return Promise(key, call.part, *args)
 
     def _watched(self, name: str, given: Promise) -> Promise | None:
         """Return the recorded map that a clock watches; None if it is made from another value that is recorded."""
@@ -107,20 +106,8 @@ class Replay(Executor):
         maps = (Watch(one, value[1] + 1) for one in of)
         return next((self._looked_up(one, index) for one in maps if one in self.recording.keep), None)
 
-    def _motion(self, before: int, now: int) -> Promise:
-        estimator = self.carry.motion
-        return Promise(("motion", estimator, before, now), lambda: self.recording.travel(estimator, before, now))
-
-    def _looked_up(self, name: Hashable, index: int) -> Promise:
-        return Promise((name, index), lambda: self.recording.look(name, index))
-
-    def _made(self, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> Promise:
-        """Return a part's result on lazy values; for values of a single frame, the oracle's recorded result."""
-        index = None if name in ("move", "restore", "unexplained") else _of_one_frame(args)
-        if index is not None and name in ("finish", "fused"):
-            return self._looked_up("output" if name == "finish" else "fused", index)
-        key = (name, *(one.key for one in args)) if index is None else ("whole", name, index)
-        return Promise(key, lambda: part(*(one if isinstance(one, Shot) else one.value for one in args)))
+    def _looked_up(self, name: Hashable, index: Any) -> Promise:
+        return Promise((name, index), self.recording.look, name, index)
 
 
 def _of_one_frame(values: tuple[Any, ...]) -> int | None:

@@ -8,9 +8,10 @@ from typing import Any
 
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clocks.threshold import NEVER
+from clockseg.clockwork.clock import Watch
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import UsageError
-from clockseg.execution.recording import Key, Recording, label_map, needs
+from clockseg.execution.recording import Key, Recording, needs
 from clockseg.planning.candidates import PLACE
 from clockseg.planning.schedule_file import ScheduleFile
 from clockseg.planning.tuning import Point, Replayed, Tuned, tried, tune
@@ -25,7 +26,7 @@ def to_record(net: StagedNetwork, clock: str, *, paced: bool) -> frozenset[Key]:
         raise UsageError(
             f"the clock {clock!r} has no {PLACE} for its threshold; give one such as adaptive({PLACE}, watch=1)."
         )
-    last = {label_map(len(net))} if net.stages[-1].scores is not None else set()
+    last = {Watch("labels", len(net))} if net.stages[-1].scores is not None else set()
     fixed = clock.replace(PLACE, "0.5")
     return needs(net, [parse_schedule(f"paced({fixed}, 0.5)" if paced else fixed)]) | last
 

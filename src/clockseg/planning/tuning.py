@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeAlias
 
 from clockseg.clocks.maps import change
 from clockseg.clocks.threshold import NEVER, with_threshold
-from clockseg.clockwork.clock import as_clock, is_clock
+from clockseg.clockwork.clock import Watch, as_clock, is_clock
 from clockseg.clockwork.schedule import Schedule, ScheduleLike
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import DataError, UsageError
-from clockseg.execution.recording import Recording, label_map, replay
+from clockseg.execution.recording import Recording, replay
 
 ByThreshold: TypeAlias = Callable[[float], ScheduleLike]
 """A schedule for each threshold, such as ``adaptive``."""
@@ -99,7 +99,7 @@ def tried(recordings: Iterable[Recording], schedule: ScheduleLike) -> Replayed:
 
 def _tried(recording: Recording, records: Iterable[Record]) -> Replayed:
     tally, last, fill = Tally(recording.net.names), len(recording.net), 0
-    full, agreeing, watched = 0.0, 0.0, label_map(len(recording.net)) in recording.keep
+    full, agreeing, watched = 0.0, 0.0, Watch("labels", len(recording.net)) in recording.keep
     for index, record in enumerate(records):
         tally = tally.add(record, first=index == 0)
         fill = index if record.fill else fill
@@ -108,7 +108,7 @@ def _tried(recording: Recording, records: Iterable[Record]) -> Replayed:
         full += recording.frames[index].seconds.network
         reflects = fill + record.reflects[-1]
         if watched and reflects != index:
-            now, held = (recording.look(label_map(last), at) for at in (index, reflects))
+            now, held = (recording.look(Watch("labels", last), at) for at in (index, reflects))
             agreeing += 1 - change(now, held)
         else:
             agreeing += 1

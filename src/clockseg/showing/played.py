@@ -31,9 +31,8 @@ def _interpolated(recording: Recording, schedule: Schedule, carry: Interpolate) 
 
     def made(due: Due, key_frames: tuple[int, ...]) -> Played:
         (index, played), parts = due
-        promise = Promise(
-            ("interpolated", carry, key_frames, index), lambda: labels(labels.fuse(parts), Shot(recording, index))
-        )
+        key = ("interpolated", carry, key_frames, index)
+        promise = Promise(key, lambda: labels(labels.fuse(parts), Shot(recording, index)))
         fired = any(played.record.fired)
         return Played(promise, played.record._replace(propagated="" if fired else INTERPOLATED))
 
