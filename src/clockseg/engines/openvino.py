@@ -55,7 +55,7 @@ def openvino(
 
     def compile(built: Built) -> Runner:
         core = libraries.openvino_core()
-        folder = model_folder("openvino", built.digest) if cache else None
+        folder = model_folder(built.digest) if cache else None
         file = (
             None
             if folder is None

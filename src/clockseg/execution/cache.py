@@ -20,8 +20,8 @@ LIMIT = "CLOCKSEG_CACHE_BYTES"
 """The environment variable that limits the bytes of the cache; 0 switches it off."""
 NAMED = "networks"
 """The subfolder of networks that were cut by name; they are no cache of an engine, so the limit does not count them."""
-KINDS = ("openvino",)
-"""The subfolders of the cache, one for each engine that stores compiled models."""
+MODELS = "openvino"
+"""The subfolder of compiled models; OpenVINO is the one engine that stores them."""
 DEFAULT_BYTES = 1_000_000_000
 MOST_NOTES = 1000
 """Notes that a file in the cache folder keeps."""
@@ -80,15 +80,15 @@ def add_note(file: str, key: str, value: Any) -> None:
             part.write_text(text, encoding="utf-8")
 
 
-def model_folder(kind: str, digest: str) -> Path | None:
+def model_folder(digest: str) -> Path | None:
     """Return the cache folder of one model, marked as used now; None if there is no cache or it can't be written to.
 
-    ``kind``: one of ``KINDS``; ``digest``: of the model, in hexadecimal. An engine itself checks whether what lies there fits
-    its version, its options and the processor.
+    ``digest``: of the model, in hexadecimal. The engine itself checks whether what lies there fits its version, its options
+    and the processor.
     """
     if cache_limit() == 0:
         return None
-    folder = cache_directory() / kind / digest[:32]
+    folder = cache_directory() / MODELS / digest[:32]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
@@ -124,7 +124,7 @@ def clear_cache() -> int:
 
 def _entries() -> list[Path]:
     """The folders of models, and files that older versions wrote."""
-    return [entry for kind in KINDS for entry in (cache_directory() / kind).glob("*")]
+    return list((cache_directory() / MODELS).glob("*"))
 
 
 def _used(entry: Path) -> float:
