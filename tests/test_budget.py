@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clockseg import Session, UsageError, adaptive, confidence, difference, either, every, parse_schedule, run
 from clockseg.carry import Flow, Warp
-from clockseg.clocks import ALWAYS, PICTURE, Decision, Tick, Watch, as_clock, budget, motion_residual, watches
+from clockseg.clocks import ALWAYS, PICTURE, Decision, Plain, Tick, Watch, budget, motion_residual, watches
 from clockseg.clocks.budget import LEAST, MOST, SLACK
 from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clockwork.network import Stage, StagedNetwork
@@ -136,7 +136,7 @@ def test_a_cut_is_seen_through_either() -> None:
 
 
 def test_a_function_of_the_tick_is_a_signal_too() -> None:
-    schedule = budget(as_clock(lambda tick: Decision(False, float(tick.image[0])), gates_after=0), network_rate=0.25)
+    schedule = budget(Plain(lambda tick: Decision(False, float(tick.image[0])), gates_after=0), network_rate=0.25)
     records = [one for _, one in run(NET, list(np.random.default_rng(0).random((200, 1))), schedule)]
     assert np.mean([one.fired[0] for one in records[1:]]) == pytest.approx(0.25, abs=0.02)
     large = [one.signal[0] for one in records[20:] if one.fired[0]]
@@ -181,7 +181,7 @@ def test_frames_a_second_come_out_right(fps, rate) -> None:
 
 def test_the_session_tells_what_frames_took() -> None:
     ticks: list[float] = []
-    session = Session(NET, as_clock(lambda tick: ticks.append(tick.last_seconds) or False, gates_after=0))
+    session = Session(NET, Plain(lambda tick: ticks.append(tick.last_seconds) or False, gates_after=0))
     seconds = []
     for _ in range(3):
         session(np.zeros(3))

@@ -84,8 +84,7 @@ class Decision(NamedTuple):
 class Clock(Protocol):
     """Decides for one stage at each frame after a fill: any object that is called with a tick and its own state.
 
-    ``state`` is None at first; the session keeps it. Nothing else is required. A clock may declare ``Facts`` as attributes,
-    and ``watches(stage)``, the maps it reads, which is a set of ``Watch`` (default: the map that ``tick.watched`` is).
+    ``state`` is None at first; the session keeps it. Nothing else is required. A clock may declare ``Facts`` as attributes.
     """
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
@@ -169,8 +168,8 @@ def is_clock(given: Any) -> TypeGuard[ClockLike]:
     return len(needed) == 2 or (len(needed) == 1 and needed[0].name == "tick")
 
 
-def as_clock(given: ClockLike, *, gates_after: int | None = None) -> Clock:
-    """Return a clock unchanged, or make one from a function of the tick. ``gates_after``: see ``Facts``; for functions only.
+def as_clock(given: ClockLike) -> Clock:
+    """Return a clock unchanged, or make one from a function of the tick.
 
     >>> as_clock(lambda tick: tick.since >= 4)  # doctest: +ELLIPSIS
     Plain(function=<function ...>, gates_after=None, threshold=None)
@@ -183,7 +182,7 @@ def as_clock(given: ClockLike, *, gates_after: int | None = None) -> Clock:
     if len(needed) != 1 or needed[0].name == "stages":
         shown = name_of(given) if inspect.isfunction(given) else repr(given)
         raise UsageError(f"{shown} is not a clock; give a function of (tick), or of (tick, state).")
-    return Plain(cast(Callable[..., bool | Decision], given), gates_after)
+    return Plain(cast(Callable[..., bool | Decision], given))
 
 
 def name_of(clock: Any) -> str:

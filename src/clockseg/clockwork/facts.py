@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,16 +13,19 @@ from clockseg.errors import UsageError, nearest, whole_number
 class Facts(NamedTuple):
     """The attributes that a clock may declare, with their defaults.
 
-    ``parts``: the clocks that a combinator is made of; their declarations hold for it too. ``gates_after``: the number of stages
-    that always run; the clock decides for those after them (0: for the whole network; None: for the last stage only).
-    ``threshold``: the number that its signal is compared with; it can be tuned if it is a dataclass field or a function's
-    parameter. ``below``: True if it fires when the signal is below the threshold. ``period``: it fires on every
-    ``period``-th frame and reads nothing but the frame number. ``needs_motion``: it reads ``tick.motion`` or
-    ``tick.travel``. ``not_replayable``: why its decisions can't be replayed from a recording; empty if they can.
-    ``labels_suffice``: it reads only the argmax of score maps, so a recording may keep label maps instead. ``classes``: names
-    or ids that the network must have. ``files``: files it was loaded from; ``--resume`` requires them to be unchanged.
+    ``watches``: a method that returns the maps that it reads to decide for a stage (None: the score map of the stage before, for
+    stage 1 the picture; for a combinator none of its own). ``parts``: the clocks that a combinator is made of; their
+    declarations hold for it too. ``gates_after``: the number of stages that always run; the clock decides for those after them
+    (0: for the whole network; None: for the last stage only). ``threshold``: the number that its signal is compared with; it
+    can be tuned if it is a dataclass field or a function's parameter. ``below``: True if it fires when the signal is below the
+    threshold. ``period``: it fires on every ``period``-th frame and reads nothing but the frame number. ``needs_motion``: it
+    reads ``tick.motion`` or ``tick.travel``. ``not_replayable``: why its decisions can't be replayed from a recording; empty if
+    they can. ``labels_suffice``: it reads only the argmax of score maps, so a recording may keep label maps instead.
+    ``classes``: names or ids that the network must have. ``files``: files it was loaded from; ``--resume`` requires them to be
+    unchanged.
     """
 
+    watches: Callable[[int], Collection[Watch]] | None = None
     parts: tuple[Clock, ...] = ()
     gates_after: int | None = None
     threshold: float | None = None
@@ -48,7 +51,7 @@ def facts(clock: Clock) -> Facts:
 def walk(clock: Clock) -> Iterator[Clock]:
     """Yield the clock and all clocks that it is made of, however deep."""
     yield clock
-    for part in getattr(clock, "parts", ()):
+    for part in facts(clock).parts:
         yield from walk(part)
 
 
@@ -68,19 +71,15 @@ def declared_gate(clock: Clock) -> int | None:
 
 
 def own_watches(clock: Clock, stage: int) -> frozenset[Watch]:
-    """Return the maps that a clock itself reads, without those that its parts read.
-
-    Undeclared, they are the score map of the stage before, or for stage 1 the picture; of a combinator none.
-    """
-    if hasattr(clock, "watches"):
-        return frozenset(clock.watches(stage))
-    if getattr(clock, "parts", ()):
-        return frozenset()
-    return frozenset({Watch("scores", stage - 1) if stage > 1 else PICTURE})
+    """Return the maps that a clock itself reads, without those that its parts read."""
+    declared = facts(clock)
+    if declared.watches is not None:
+        return frozenset(declared.watches(stage))
+    return frozenset() if declared.parts else frozenset({Watch("scores", stage - 1) if stage > 1 else PICTURE})
 
 
 def watches(clock: Clock, stage: int) -> frozenset[Watch]:
-    """Return the maps that a clock and its parts read when they decide for ``stage``; only these are kept.
+    """Return the maps that a clock and its parts read when they decide for ``stage``.
 
     >>> from clockseg.clockwork.clock import Decision
     >>> watches(lambda tick, state: (Decision(True), None), 3)

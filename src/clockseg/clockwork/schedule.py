@@ -200,7 +200,7 @@ def _check_watch(net: StagedNetwork, clock: Clock, number: int, watch: Watch) ->
             + (f", 1 to {number - 1}." if number > 1 else ': for stage 1 only the picture, difference(of="pixels").')
         )
     stage = net.stages[watch.stage - 1]
-    if watch.of == "scores" and stage.scores is None and hasattr(clock, "watches"):
+    if watch.of == "scores" and stage.scores is None and facts(clock).watches is not None:
         raise UsageError(
             f"network {net.name!r} has no class scores at stage {watch.stage} ({stage.name}); "
             'watch its features, such as either(difference(0.1, of="features"), at_least_every(8)), or add scores with '

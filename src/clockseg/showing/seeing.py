@@ -115,7 +115,7 @@ def reads_pictures(schedule: Schedule) -> bool:
     (False, True)
     """
     clocks = [one for clock in schedule.clocks for one in walk(clock) if not facts(one).parts]
-    undeclared = any(not hasattr(one, "watches") and facts(one).period is None for one in clocks)
+    undeclared = any(facts(one).watches is None and facts(one).period is None for one in clocks)
     return undeclared or any(PICTURE in watched for watched in schedule.watched)
 
 
