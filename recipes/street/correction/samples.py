@@ -13,7 +13,7 @@ import numpy as np
 from clockseg.carry import Motion
 from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError
-from clockseg.training.frames import Warn, decoded, unlabelled
+from clockseg.training.clock_samples import Warn, decoded
 from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image, Size
 from recipes.street.correction.teacher import Teacher
 
@@ -161,7 +161,7 @@ class _Gathering:
         return Target(picture, _half(answer.scores), answer.labels.copy(), (columns, rows))
 
     def _frames(self, clip: Clip) -> Iterator[Image]:
-        return (frame.image for frame in decoded(unlabelled(clip), self.warn))
+        return (frame.image for frame in decoded(clip, self.warn))
 
 
 def _half(values: Array) -> Array:

@@ -24,12 +24,11 @@ from clockseg.errors import NetworkError, UsageError
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.graph.correction import network_alone
 from clockseg.graph.onnx_reader import write_network
-from clockseg.graph.part import LABELS
+from clockseg.graph.part import LABELS, GraphPart
 from clockseg.graph.sidecar import Input
 from clockseg.graph.staged import input_size
 from clockseg.networks.load import assemble, read
 from clockseg.training import Trained
-from clockseg.training.heads import check_unchanged
 from clockseg.types import Array
 from recipes.fitting import Log, Recipe, check_resumed, fit, log_to
 from recipes.street.correction.fusion import STEM_STRIDE, Fusion, Shape, corrected
@@ -105,7 +104,13 @@ def train_correction(
     fusion, batches = _fitted(asked, samples, choices, state, settings, log)
     made, named = corrected(asked, fusion, name=path.stem)
     net = assemble(made, named, **options)
-    check_unchanged((alone, said), (made, named), asked.size)
+    old, new = assemble(alone, said, engine=None).whole, assemble(made, named, engine=None).whole
+    if (
+        not isinstance(old, GraphPart)
+        or not isinstance(new, GraphPart)
+        or old.build(asked.size) != new.build(asked.size)
+    ):
+        raise NetworkError("the network in the file is no longer the same graph; nothing was written.")
     _check_correction(asked, net, fusion, (samples.held_out or samples.learn)[0], batches)
     write_network(made, named, path)
     scores = {"held_out": score_samples(asked, fusion, samples.held_out, batches)}

@@ -243,7 +243,7 @@ def _next(found: CutNetwork) -> str:
     """Format the commands to run next, of those whose libraries are installed."""
     from clockseg.engines.auto import installed
 
-    file, stages = found.file, len(found.sidecar.cuts)
+    file = found.file
     lines = [
         f"recommended schedule: {found.sidecar.schedule or 'none'}",
         "next:",
@@ -255,15 +255,7 @@ def _next(found: CutNetwork) -> str:
         "  # which schedules pay, clocks on stages among them, measured on your video:",
         f"  clockseg plan VIDEO --network {file} --keep 0.98 --out {file.with_suffix('.toml')}",
     ]
-    if found.sidecar.classes and not found.sidecar.scores and stages > 1 and installed("torch"):
-        lines += [
-            "  # class scores for clocks to watch, learned from unlabelled video:",
-            f"  clockseg train heads {file} VIDEO --out {_beside(file, 'heads')}",
-        ]
     if installed("onnxruntime"):
-        lines += ["  # int8:", f"  clockseg quantize {file} VIDEO --out {_beside(file, 'int8')}"]
+        int8 = file.with_name(f"{file.stem}-int8.onnx")
+        lines += ["  # int8:", f"  clockseg quantize {file} VIDEO --out {int8}"]
     return "\n".join(lines)
-
-
-def _beside(file: Path, what: str) -> Path:
-    return file.with_name(f"{file.stem}-{what}.onnx")

@@ -203,6 +203,6 @@ def _check_watch(net: StagedNetwork, clock: Clock, number: int, watch: Watch) ->
     if watch.of == "scores" and stage.scores is None and facts(clock).watches is not None:
         raise UsageError(
             f"network {net.name!r} has no class scores at stage {watch.stage} ({stage.name}); "
-            'watch its features, such as either(difference(0.1, of="features"), at_least_every(8)), or add scores with '
-            "clockseg train heads."
+            'watch its features, such as either(difference(0.1, of="features"), at_least_every(8)), or the picture, as '
+            "motion_residual, budget and fixed rates do without scores."
         )

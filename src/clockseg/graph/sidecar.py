@@ -26,7 +26,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -148,11 +148,6 @@ class Sidecar:
     def stage_names(self) -> tuple[str, ...]:
         """The names of the stages: as given, else stage1, stage2, .."""
         return self.stages or tuple(f"stage{index + 1}" for index in range(len(self.cuts)))
-
-    def with_scores(self, scores: Mapping[int, str]) -> Sidecar:
-        """Return a copy with these score maps (index of the stage -> tensor) beside those it has."""
-        have = [*self.scores, *[None] * (len(self.cuts) - len(self.scores))]
-        return replace(self, scores=tuple(scores.get(index, name) for index, name in enumerate(have)))
 
 
 _COUNT = _whole(1, 65535)

@@ -1,4 +1,4 @@
-"""Training from a network's own outputs on video: corrections of stale scores, score heads, and clocks."""
+"""Training a clock from a network's own outputs on video."""
 
 from __future__ import annotations
 

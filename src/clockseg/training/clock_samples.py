@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,13 +16,13 @@ from clockseg.clocks.maps import change
 from clockseg.clocks.rates import skip_frame
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, carried
-from clockseg.datasets.clips import Clip
-from clockseg.errors import DataError
+from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.errors import DataError, VideoError
 from clockseg.evaluation.labels import checked_labels
 from clockseg.execution.recording import Recording, needs
-from clockseg.training.frames import Warn, decoded, lengths
 from clockseg.types import Array
 
+Warn = Callable[[str], None]
 EVERY = 4
 """Labels are compared in every fourth row and column."""
 OLDEST = 24
@@ -129,3 +129,22 @@ def takes(
 def _sparse(labels: Array) -> Array:
     """Return the labels of every fourth row and column."""
     return labels[::EVERY, ::EVERY].copy()
+
+
+def lengths(clips: Sequence[Clip], warn: Warn) -> list[tuple[Clip, int]]:
+    """Return the clips that can be opened with their numbers of frames; a video without one in its header is decoded."""
+    found = []
+    for clip in clips:
+        try:
+            found.append((clip, clip.expected() or sum(1 for _ in clip)))
+        except (DataError, VideoError) as error:
+            warn(f"{error} Clip {clip.name} is left out.")
+    return found
+
+
+def decoded(clip: Clip, warn: Warn, *, vectors: bool = False) -> Iterator[ClipFrame]:
+    """Yield the frames of ``clip`` without labels, up to the first that can't be decoded, of which ``warn`` is told."""
+    try:
+        yield from replace(clip, labels=(None,) * len(clip.images)).frames(problem=warn, vectors=vectors)
+    except (DataError, VideoError) as error:
+        warn(f"{error} The rest of clip {clip.name} is left out.")
