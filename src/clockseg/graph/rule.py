@@ -24,122 +24,14 @@ from functools import cached_property
 from clockseg.errors import NetworkError, nearest
 from clockseg.graph.neutral import CROP, ENLARGE, POINT, Graph, Node
 
-_MOST_TOLD = 20
-"""Names that are told at most."""
-
-
-def check_known(graph: Graph, cuts: Sequence[Sequence[str]], output: str) -> None:
-    """Check that every name is a tensor that depends on the frame, and that no cut is empty."""
-    if not cuts or not all(cuts):
-        raise NetworkError("a network needs at least one cut, and each cut at least one tensor.")
-    for name in (*(name for cut in cuts for name in cut), output):
-        if name in graph.inputs:
-            raise NetworkError(f"{name!r} is the network's input; cut after it, at a tensor that the network computes.")
-        if name not in graph.dynamic:
-            what = "doesn't depend on the frame" if name in graph.maker else "is not a tensor of this network"
-            raise NetworkError(f"{name!r} {what}. {nearest_tensors(name, graph.dynamic)}")
-    twice = [cut for cut in cuts if len(set(cut)) != len(cut)]
-    if twice:
-        raise NetworkError(f"cut {_join(twice[0])} names a tensor twice.")
-
-
-def nearest_tensors(name: str, known: Iterable[str]) -> str:
-    """Return the nearest names: all of a few, of many those that are least unlike."""
-    names = list(known)
-    told = nearest(name, names)
-    if len(names) <= _MOST_TOLD or not told.startswith("Known"):
-        return told
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.0)
-    where = "`clockseg inspect --cuts` (in Python clockseg.candidates) lists where it can be cut."
-    return f"The nearest names: {', '.join(close)}. {where}"
-
-
-def check_names(names: Sequence[str], count: int) -> None:
-    """Check that there is one stage name per cut, and that each can be told from a group's name."""
-    if len(names) != count:
-        raise NetworkError(f"{len(names)} stage names for {count} cuts; give one name per cut.")
-    bad = [name for name in names if not name or "+" in name or name in ("finish", "whole")]
-    if bad or len(set(names)) != count:
-        raise NetworkError(
-            f"stage names {_join(names)}: they must be different, without '+', and not 'finish' or 'whole'."
-        )
-
-
-def check_on_the_way(
-    graph: Graph, cuts: Sequence[Sequence[str]], index: int, nodes: Sequence[Node], ends: Sequence[str]
-) -> None:
-    """Cut ``index`` is reached from the cut before and from nothing else; ``nodes``, ``ends``: the walk back from it."""
-    before = set(graph.inputs if index == 0 else cuts[index - 1])
-    if not nodes:
-        raise NetworkError(
-            f"stage {index + 1} would be empty: cut {_join(cuts[index])} is the cut before it. Leave it out."
-        )
-    through = set(before)
-    bypass: list[str] = []
-    for node in nodes:
-        reads = graph.reads(node)
-        if through.intersection(reads):
-            through.update(node.outputs)
-            bypass += [tensor for tensor in reads if tensor not in through]
-    late = [name for name in cuts[index] if name not in through]
-    cut, first = _join(cuts[index]), _join(cuts[index - 1])
-    if len(late) == len(cuts[index]):
-        raise NetworkError(
-            f"cut {cut} isn't reached from the cut before it, {first}: they are out of order, or lie on different branches. "
-            "Name tensors that follow each other on the trunk, from the frame on."
-        )
-    if names := graph.ordered(bypass or late):
-        start = f"the trunk bypasses cut {index} ({first}): stage {index + 1}, up to {cut}, also reads {_join(names)}"
-        if set(names) & set(graph.inputs):
-            raise NetworkError(
-                f"{start}, the frame itself. Name a later tensor of that branch in cut {index}, or drop the cut."
-            )
-        raise NetworkError(f"{start}. Name that in cut {index} as well: {_join([*cuts[index - 1], *names])}.")
-
-
-def check_reached(graph: Graph, cuts: Sequence[Sequence[str]], output: str, owners: dict[str, frozenset[int]]) -> None:
-    """Check that the output is made from the last stage."""
-    last = len(cuts) - 1
-    if last not in owners[output]:
-        raise NetworkError(
-            f"the output {output!r} doesn't depend on the last cut, {_join(cuts[last])}: "
-            "cut at tensors that the output is computed from."
-        )
-
-
-def check_scores(graph: Graph, name: str, names: Sequence[str], index: int, owners: frozenset[int]) -> None:
-    """Check that the tensor of a stage's own score map is made from that stage alone."""
-    if name not in graph.dynamic:
-        raise NetworkError(
-            f"scores of stage {names[index]!r}: {name!r} is not a tensor of this network. {nearest_tensors(name, graph.dynamic)}"
-        )
-    if owners != {index}:
-        made = _join([names[owner] for owner in sorted(owners)])
-        raise NetworkError(
-            f"scores of stage {names[index]!r}: {name!r} is computed from {made}; "
-            f"it must be computed from {names[index]!r} alone. Name another tensor, or null."
-        )
-
-
-def check_movable(graph: Graph, passed: Sequence[str]) -> None:
-    """Check that no tensor in ``passed``, from part to part, holds positions or other whole numbers."""
-    bad = [name for name in passed if name in graph.integers]
-    if bad:
-        raise NetworkError(
-            f"{_join(bad[:3])} would pass from one part to another and holds whole numbers, such as the positions that "
-            "max-unpooling needs. They are valid for their own frame only, so they can't be cached. "
-            "Cut elsewhere, so that they are computed and used in the same part."
-        )
-
-
-def _join(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names))
-
-
 Sources = frozenset[int]
 """Zero-based indices of stages."""
+_FINISH: Sources = frozenset()
+"""Stands for ``finish`` among the readers of a tensor."""
 _FINISHING = (ENLARGE, CROP, POINT)
 """Kinds of nodes that what follows the last fusion may consist of."""
+_MOST_TOLD = 20
+"""Names that are told at most."""
 
 
 @dataclass(frozen=True)
@@ -206,12 +98,9 @@ def divide(
     """
     names = tuple(names) or tuple(f"stage{index + 1}" for index in range(len(cuts)))
     check_known(graph, cuts, output)
-    check_names(names, len(cuts))
-    bodies = [_body(graph, cuts, index) for index in range(len(cuts))]
-    owners = _owners(graph, bodies)
-    check_reached(graph, cuts, output, owners)
-    work = _Work(graph, [tuple(cut) for cut in cuts], names, bodies, owners, output)
-    return work.division([*scores, *[None] * (len(cuts) - len(scores))])
+    _check_names(names, len(cuts))
+    scores = (*scores, *[None] * len(cuts))[: len(cuts)]
+    return _Rule(graph, tuple(map(tuple, cuts)), output, names, scores).division()
 
 
 def sources(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str) -> dict[str, Sources]:
@@ -220,100 +109,107 @@ def sources(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str) -> dict
     Raises NetworkError as ``divide`` does.
     """
     check_known(graph, cuts, output)
-    return _owners(graph, [_body(graph, cuts, index) for index in range(len(cuts))])
-
-
-def _body(graph: Graph, cuts: Sequence[Sequence[str]], index: int) -> tuple[Node, ...]:
-    before = graph.inputs if index == 0 else cuts[index - 1]
-    nodes, ends = graph.back([name for name in cuts[index] if name not in before], set(before))
-    check_on_the_way(graph, cuts, index, nodes, ends)
-    return nodes
-
-
-def _owners(graph: Graph, bodies: Sequence[tuple[Node, ...]]) -> dict[str, Sources]:
-    """Return the stages that each tensor is made from; a body's tensors are its stage's alone, and the frame is stage 1's."""
-    made = {node.name: index for index, body in enumerate(bodies) for node in body}
-    owners: dict[str, Sources] = {tensor: frozenset({0}) for tensor in graph.inputs}
-    for node in graph.nodes:
-        mine = frozenset({made[node.name]}) if node.name in made else _union(owners, node.inputs)
-        owners.update((tensor, mine) for tensor in node.outputs)
-    return owners
-
-
-def _union(owners: dict[str, Sources], tensors: Sequence[str]) -> Sources:
-    return frozenset().union(*(owners.get(tensor, frozenset()) for tensor in tensors))
+    return _Rule(graph, tuple(map(tuple, cuts)), output).owners
 
 
 @dataclass(frozen=True)
-class _Work:
-    """The state of ``divide`` once the body of each stage and the sources of each tensor are known."""
+class _Rule:
+    """The cut rule on one network, step by step."""
 
     graph: Graph
-    cuts: list[tuple[str, ...]]
-    names: tuple[str, ...]
-    bodies: list[tuple[Node, ...]]
-    owners: dict[str, Sources]
+    cuts: tuple[tuple[str, ...], ...]
     output: str
+    names: tuple[str, ...] = ()
+    scores: Sequence[str | None] = ()
 
-    @cached_property
-    def inside(self) -> set[str]:
-        """The names of the nodes in bodies."""
-        return {node.name for body in self.bodies for node in body}
-
-    def division(self, scores: Sequence[str | None]) -> Division:
-        finish, border = self._finish()
-        fused = self._fused(finish, border)
-        held = self._held(fused, border, frozenset(scores))
-        groups = self._groups(fused, held, border)
-        stages = tuple(self._stage(index, held[index], scores[index]) for index in range(len(self.cuts)))
-        found = Division(stages, groups, finish, border, self.output)
-        passed = [*(t for s in stages for t in (*s.trunk, *s.held)), *(t for g in groups for t in g.outputs)]
-        check_movable(self.graph, [tensor for tensor in passed if tensor != self.output])
+    def division(self) -> Division:
+        if len(self.cuts) - 1 not in self.owners[self.output]:
+            raise NetworkError(
+                f"the output {self.output!r} doesn't depend on the last cut, {_join(self.cuts[-1])}: "
+                "cut at tensors that the output is computed from."
+            )
+        for index, scores in enumerate(self.scores):
+            if scores is not None:
+                _check_scores(self.graph, scores, self.names, index, self.owners.get(scores, frozenset()))
+        finish, border = self.finish
+        stages = tuple(self._stage(index) for index in range(len(self.cuts)))
+        found = Division(stages, self._groups(), finish, border, self.output)
+        passed = [*(t for s in stages for t in s.outputs), *(t for g in found.groups for t in g.outputs)]
+        _check_movable(self.graph, [tensor for tensor in passed if tensor != self.output])
         return found
 
-    def _finish(self) -> tuple[tuple[str, ...], str]:
-        """Return the nodes behind the last fusion, and the tensor they start from."""
+    @cached_property
+    def bodies(self) -> list[tuple[Node, ...]]:
+        """The nodes on the way to each cut from the cut before it."""
+        found = []
+        for index, (before, cut) in enumerate(zip((self.graph.inputs, *self.cuts), self.cuts, strict=False)):
+            nodes, _ = self.graph.back([name for name in cut if name not in before], set(before))
+            _check_on_the_way(self.graph, self.cuts, index, nodes)
+            found.append(nodes)
+        return found
+
+    @cached_property
+    def inside(self) -> dict[str, int]:
+        """Node of a body -> its stage."""
+        return {node.name: index for index, body in enumerate(self.bodies) for node in body}
+
+    @cached_property
+    def owners(self) -> dict[str, Sources]:
+        """The stages that each tensor is made from; a body's tensors are its stage's alone, and the frame is stage 1's."""
+        found: dict[str, Sources] = {tensor: frozenset({0}) for tensor in self.graph.inputs}
+        for node in self.graph.nodes:
+            read = (found.get(tensor, frozenset()) for tensor in node.inputs)
+            mine = {self.inside[node.name]} if node.name in self.inside else frozenset().union(*read)
+            found.update((tensor, frozenset(mine)) for tensor in node.outputs)
+        return found
+
+    @cached_property
+    def finish(self) -> tuple[tuple[str, ...], str]:
+        """The nodes behind the last fusion, and the tensor they start from."""
         chain: list[str] = []
         tensor = self.output
         while (node := self.graph.maker.get(tensor)) and node.name not in self.inside and node.kind in _FINISHING:
             reads = self.graph.reads(node)
-            if len(reads) != 1 or tensor in self.graph.inputs:
+            if len(reads) != 1:
                 break
             chain.append(node.name)
             tensor = reads[0]
         return tuple(reversed(chain)), tensor
 
-    def _fused(self, finish: tuple[str, ...], border: str) -> dict[Sources, list[Node]]:
-        """Return for each set of sources the nodes that fuse it, smaller sets first."""
-        needed, _ = self.graph.back([border], frozenset())
-        fused: dict[Sources, list[Node]] = {}
-        for node in needed:
+    @cached_property
+    def fused(self) -> dict[Sources, list[Node]]:
+        """For each set of sources the nodes that fuse it, smaller sets first."""
+        finish, border = self.finish
+        found: dict[Sources, list[Node]] = {}
+        for node in self.graph.back([border], frozenset())[0]:
             sources = self.owners[node.outputs[0]]
             if len(sources) > 1 and node.name not in finish:
-                fused.setdefault(sources, []).append(node)
-        return dict(sorted(fused.items(), key=lambda item: (len(item[0]), sorted(item[0]))))
+                found.setdefault(sources, []).append(node)
+        return dict(sorted(found.items(), key=lambda item: (len(item[0]), sorted(item[0]))))
 
-    def _held(
-        self, fused: dict[Sources, list[Node]], border: str, watched: frozenset[str | None]
-    ) -> list[tuple[str, ...]]:
-        """Return for each stage the tensors that groups and finish read of it."""
-        readers: dict[str, set[Sources]] = {}
-        for sources, nodes in fused.items():
+    @cached_property
+    def readers(self) -> dict[str, set[Sources]]:
+        """Tensor -> the groups that read it, by their sources, and ``_FINISH``."""
+        found: dict[str, set[Sources]] = {self.finish[1]: {_FINISH}}
+        for sources, nodes in self.fused.items():
             for tensor in (tensor for node in nodes for tensor in self.graph.reads(node)):
-                readers.setdefault(tensor, set()).add(sources)
-        if not fused:
-            readers[border] = {frozenset()}
-        held: list[list[str]] = [[] for _ in self.cuts]
-        for tensor, by in readers.items():
+                found.setdefault(tensor, set()).add(sources)
+        return found
+
+    @cached_property
+    def held(self) -> list[tuple[str, ...]]:
+        """For each stage the tensors that groups, finish and clocks read of it."""
+        found: list[list[str]] = [[scores] if scores else [] for scores in self.scores]
+        for tensor, by in self.readers.items():
             if len(self.owners[tensor]) == 1:
                 [stage] = self.owners[tensor]
-                held[stage].append(tensor if len(by) > 1 else self._held_for(tensor, watched))
-        return [self.graph.ordered(tensors) for tensors in held]
+                found[stage].append(tensor if len(by) > 1 else self._held_for(tensor))
+        return [self.graph.ordered(tensors) for tensors in found]
 
-    def _held_for(self, tensor: str, watched: frozenset[str | None]) -> str:
+    def _held_for(self, tensor: str) -> str:
         """Return the watched tensor that ``tensor`` only enlarges or crops, or else ``tensor`` before enlargement."""
         small = tensor
-        while tensor not in watched:
+        while tensor not in self.scores:
             node = self.graph.maker.get(tensor)
             if node is None or node.name in self.inside or node.kind not in (ENLARGE, CROP):
                 return small
@@ -324,54 +220,128 @@ class _Work:
             small = tensor if node.kind == ENLARGE else small
         return tensor
 
-    def _groups(
-        self, fused: dict[Sources, list[Node]], held: list[tuple[str, ...]], border: str
-    ) -> tuple[GroupCut, ...]:
-        outputs = {sources: self._read_outside(sources, nodes, fused, border) for sources, nodes in fused.items()}
-        maker = {tensor: self.names[index] for index, tensors in enumerate(held) for tensor in tensors}
-        maker |= {tensor: self._name(sources) for sources, tensors in outputs.items() for tensor in tensors}
-        groups = []
-        for sources, tensors in outputs.items():
-            nodes, ends = self.graph.back(tensors, set(maker) - set(tensors))
-            reads = tuple(dict.fromkeys(maker[tensor] for tensor in ends))
-            groups.append(
-                GroupCut(
-                    self._name(sources),
-                    tuple(self.names[index] for index in sorted(sources)),
-                    reads,
-                    tuple(node.name for node in nodes),
-                    ends,
-                    tensors,
-                )
+    def _groups(self) -> tuple[GroupCut, ...]:
+        outputs = {
+            sources: self.graph.ordered(
+                tensor for node in nodes for tensor in node.outputs if self.readers.get(tensor, set()) - {sources}
             )
-        return tuple(groups)
-
-    def _read_outside(
-        self, sources: Sources, nodes: list[Node], fused: dict[Sources, list[Node]], border: str
-    ) -> tuple[str, ...]:
-        made = {tensor for node in nodes for tensor in node.outputs}
-        others = [node for key, group in fused.items() if key != sources for node in group]
-        read = {border, *(tensor for node in others for tensor in node.inputs)}
-        return self.graph.ordered(made & read)
-
-    def _stage(self, index: int, held: tuple[str, ...], scores: str | None) -> StageCut:
-        if scores is not None:
-            check_scores(self.graph, scores, self.names, index, self.owners.get(scores, frozenset()))
-        held = self.graph.ordered([*held, *([scores] if scores else [])])
-        trunk = self.cuts[index]
-        body = self.bodies[index]
-        before = set(self.graph.inputs if index == 0 else self.cuts[index - 1])
-        inside = {node.name for node in body}
-        nodes, ends = self.graph.back([*trunk, *held], before)
-        return StageCut(
-            self.names[index],
-            tuple(node.name for node in body),
-            tuple(node.name for node in nodes if node.name not in inside),
-            ends,
-            trunk,
-            held,
-            scores,
-        )
+            for sources, nodes in self.fused.items()
+        }
+        maker = {tensor: self.names[index] for index, tensors in enumerate(self.held) for tensor in tensors}
+        maker |= {tensor: self._name(sources) for sources, tensors in outputs.items() for tensor in tensors}
+        found = []
+        for sources, tensors in outputs.items():
+            nodes, ends = self.graph.back(tensors, maker.keys() - set(tensors))
+            name, reads = self._name(sources), tuple(dict.fromkeys(maker[tensor] for tensor in ends))
+            found.append(GroupCut(name, tuple(name.split("+")), reads, _names(nodes), ends, tensors))
+        return tuple(found)
 
     def _name(self, sources: Sources) -> str:
         return "+".join(self.names[index] for index in sorted(sources))
+
+    def _stage(self, index: int) -> StageCut:
+        trunk, body, held = self.cuts[index], self.bodies[index], self.held[index]
+        before = self.cuts[index - 1] if index else self.graph.inputs
+        nodes, ends = self.graph.back([*trunk, *held], set(before))
+        head = [node for node in nodes if node.name not in self.inside]
+        return StageCut(self.names[index], _names(body), _names(head), ends, trunk, held, self.scores[index])
+
+
+def _names(nodes: Iterable[Node]) -> tuple[str, ...]:
+    return tuple(node.name for node in nodes)
+
+
+def check_known(graph: Graph, cuts: Sequence[Sequence[str]], output: str) -> None:
+    """Check that every name is a tensor that depends on the frame, and that no cut is empty."""
+    if not cuts or not all(cuts):
+        raise NetworkError("a network needs at least one cut, and each cut at least one tensor.")
+    for name in (*(name for cut in cuts for name in cut), output):
+        if name in graph.inputs:
+            raise NetworkError(f"{name!r} is the network's input; cut after it, at a tensor that the network computes.")
+        if name not in graph.dynamic:
+            what = "doesn't depend on the frame" if name in graph.maker else "is not a tensor of this network"
+            raise NetworkError(f"{name!r} {what}. {nearest_tensors(name, graph.dynamic)}")
+    twice = [cut for cut in cuts if len(set(cut)) != len(cut)]
+    if twice:
+        raise NetworkError(f"cut {_join(twice[0])} names a tensor twice.")
+
+
+def nearest_tensors(name: str, known: Iterable[str]) -> str:
+    """Return the nearest names: all of a few, of many those that are least unlike."""
+    names = list(known)
+    told = nearest(name, names)
+    if len(names) <= _MOST_TOLD or not told.startswith("Known"):
+        return told
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.0)
+    where = "`clockseg inspect --cuts` (in Python clockseg.candidates) lists where it can be cut."
+    return f"The nearest names: {', '.join(close)}. {where}"
+
+
+def _check_names(names: Sequence[str], count: int) -> None:
+    """Check that there is one stage name per cut, and that each can be told from a group's name."""
+    if len(names) != count:
+        raise NetworkError(f"{len(names)} stage names for {count} cuts; give one name per cut.")
+    bad = [name for name in names if not name or "+" in name or name in ("finish", "whole")]
+    if bad or len(set(names)) != count:
+        raise NetworkError(
+            f"stage names {_join(names)}: they must be different, without '+', and not 'finish' or 'whole'."
+        )
+
+
+def _check_on_the_way(graph: Graph, cuts: Sequence[Sequence[str]], index: int, nodes: Sequence[Node]) -> None:
+    """Check that cut ``index`` is reached from the cut before and from nothing else; ``nodes``: the walk back from it."""
+    before = set(cuts[index - 1] if index else graph.inputs)
+    if not nodes:
+        raise NetworkError(
+            f"stage {index + 1} would be empty: cut {_join(cuts[index])} is the cut before it. Leave it out."
+        )
+    through = set(before)
+    bypass: list[str] = []
+    for node in nodes:
+        reads = graph.reads(node)
+        if through.intersection(reads):
+            through.update(node.outputs)
+            bypass += [tensor for tensor in reads if tensor not in through]
+    late = [name for name in cuts[index] if name not in through]
+    cut, first = _join(cuts[index]), _join(cuts[index - 1])
+    if len(late) == len(cuts[index]):
+        raise NetworkError(
+            f"cut {cut} isn't reached from the cut before it, {first}: they are out of order, or lie on different branches. "
+            "Name tensors that follow each other on the trunk, from the frame on."
+        )
+    if names := graph.ordered(bypass or late):
+        start = f"the trunk bypasses cut {index} ({first}): stage {index + 1}, up to {cut}, also reads {_join(names)}"
+        if set(names) & set(graph.inputs):
+            raise NetworkError(
+                f"{start}, the frame itself. Name a later tensor of that branch in cut {index}, or drop the cut."
+            )
+        raise NetworkError(f"{start}. Name that in cut {index} as well: {_join([*cuts[index - 1], *names])}.")
+
+
+def _check_scores(graph: Graph, name: str, names: Sequence[str], index: int, owners: Sources) -> None:
+    """Check that the tensor of a stage's own score map is made from that stage alone."""
+    if name not in graph.dynamic:
+        raise NetworkError(
+            f"scores of stage {names[index]!r}: {name!r} is not a tensor of this network. {nearest_tensors(name, graph.dynamic)}"
+        )
+    if owners != {index}:
+        made = _join([names[owner] for owner in sorted(owners)])
+        raise NetworkError(
+            f"scores of stage {names[index]!r}: {name!r} is computed from {made}; "
+            f"it must be computed from {names[index]!r} alone. Name another tensor, or null."
+        )
+
+
+def _check_movable(graph: Graph, passed: Sequence[str]) -> None:
+    """Check that no tensor in ``passed``, from part to part, holds positions or other whole numbers."""
+    bad = [name for name in passed if name in graph.integers]
+    if bad:
+        raise NetworkError(
+            f"{_join(bad[:3])} would pass from one part to another and holds whole numbers, such as the positions that "
+            "max-unpooling needs. They are valid for their own frame only, so they can't be cached. "
+            "Cut elsewhere, so that they are computed and used in the same part."
+        )
+
+
+def _join(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
