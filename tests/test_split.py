@@ -50,8 +50,8 @@ SEGFORMER = graph(ENCODER + "ub = up b\nuc = up c\nj = cat uc ub a\nf = product 
 def test_what_rests_longest_is_summed_first() -> None:
     [split] = plan(SEGFORMER)
     assert split.leaves == ("uc", "ub", "a")
-    assert split.terms == (Term((0,), "uc"), Term((1,), "ub"), Term((2,)))
-    assert split.bias == 2
+    assert split.terms == (Term((0,), ("c",), "uc"), Term((1,), ("b",), "ub"), Term((2,), ("a",)))
+    assert [step.name for step in split.steps if step.bias] == ["f.term3.product"]
 
 
 def test_each_product_is_held_at_its_own_stride_and_partial_sums_rest() -> None:
@@ -66,7 +66,7 @@ def test_each_product_is_held_at_its_own_stride_and_partial_sums_rest() -> None:
 def test_maps_of_one_stage_stay_together_unless_they_are_enlarged() -> None:
     net = graph(ENCODER + "p = conv a\nq = conv a\nuc = up c\nud = up c\nj = cat p uc q ud\ny = product j w")
     [split] = plan(net)
-    assert split.terms == (Term((1,), "uc"), Term((3,), "ud"), Term((0, 2)))
+    assert split.terms == (Term((1,), ("c",), "uc"), Term((3,), ("c",), "ud"), Term((0, 2), ("p", "q")))
     made = {node.name: node for node in rewritten(net, [split]).nodes}
     assert made["y.term3.joined"].inputs == ("p", "q")
     assert made["y.term3.product"].inputs == ("y.term3.joined", "w")
@@ -89,7 +89,7 @@ def test_what_is_left_whole(text: str) -> None:
 
 def test_a_convolution_with_a_window_is_split_where_most_of_it_rests() -> None:
     net = graph(ENCODER + "uc = up c\nj = cat a uc\ny = window j w")
-    assert plan(net, {"a": 48, "uc": 256})[0].terms == (Term((1,)), Term((0,)))
+    assert plan(net, {"a": 48, "uc": 256})[0].terms == (Term((1,), ("uc",)), Term((0,), ("a",)))
     assert plan(net, {"a": 8, "uc": 8}) == ()
 
 
@@ -97,20 +97,20 @@ def test_concatenations_of_concatenations() -> None:
     net = graph(ENCODER + "uc = up c\ni = cat b uc\nui = up i\nj = cat a i ui\ny = product j w")
     first, second = plan(net)
     assert first.leaves == ("a", "b", "uc", "ui")
-    assert first.terms == (Term((2,), "uc"), Term((3,), "ui"), Term((1,)), Term((0,)))
+    assert first.terms == (Term((2,), ("c",), "uc"), Term((3,), ("i",), "ui"), Term((1,), ("b",)), Term((0,), ("a",)))
     assert second.product == "y.term2.product", "the product before the enlargement reads a concatenation again"
-    assert second.terms == (Term((1,), "uc"), Term((0,)))
+    assert second.terms == (Term((1,), ("c",), "uc"), Term((0,), ("b",)))
 
 
 def test_every_split_takes_every_map_apart() -> None:
     net = graph("p = conv x\nq = conv x\nj = cat p q\ny = product j w")
     assert [split.terms for split in every_split(net, {"p": (1, 4, 2, 2), "q": (1, 4, 2, 2)})] == [
-        (Term((1,)), Term((0,)))
+        (Term((1,), ("q",)), Term((0,), ("p",)))
     ]
 
 
 def test_work_is_shared_by_channels_and_positions() -> None:
-    [split] = plan(SEGFORMER)
+    [split] = plan(SEGFORMER, {"a": 2, "ub": 2, "uc": 4})
     shapes = {"a": (1, 2, 8, 8), "b": (1, 2, 4, 4), "c": (1, 4, 2, 2), "f": (1, 16, 8, 8)}
     shapes |= {"ub": (1, 2, 8, 8), "uc": (1, 4, 8, 8)}
     _, found = priced(SEGFORMER, [split], shapes, {"f": 800.0, "uc": 10.0})

@@ -24,9 +24,9 @@ CONCAT = "concat"
 REARRANGE = "rearrange"
 """Kind of a node that permutes or reshapes: rows and columns may lie along other axes of its output."""
 PRODUCT = "product"
-"""Kind of a node that at each position sums over ``axis`` with constant weights: a 1x1 convolution, a linear layer."""
+"""Kind of a node that at each position sums its first input over ``axis`` with weights: a 1x1 convolution, a linear layer."""
 CONVOLUTION = "convolution"
-"""Kind of a node that sums over ``axis`` and over a window with constant weights: a convolution that isn't grouped."""
+"""Kind of a node that sums its first input over ``axis`` and a window with weights: a convolution that isn't grouped."""
 
 
 Kind = tuple[str, int | None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,7 @@ from onnx import helper, numpy_helper
 from clockseg.graph import onnx_reader
 from clockseg.graph.nodes import attribute, copied, folded, keep_nodes
 from clockseg.graph.sidecar import Sidecar
-from clockseg.graph.split import Split, SplitNode, Term, splits
+from clockseg.graph.split import Split, SplitNode, splits
 from clockseg.graph.static import Static, fix, walk
 from clockseg.types import Size
 
@@ -21,20 +20,18 @@ from clockseg.types import Size
 def applied(static: Static, plan: Sequence[Split]) -> Static:
     """Carry out ``plan`` on a copy of ``static``; tensors keep their names."""
     for split in plan:
-        static = _applied(static, split)
+        made = replace(
+            static, nodes=[], weights=dict(static.weights), types=dict(static.types), folded=dict(static.folded)
+        )
+        terms = _Terms(made, split, {node.name: node for node in static.nodes})
+        for node in static.nodes:
+            if node.name == split.product:
+                for step in split.steps:
+                    walk(made, terms.node(step))
+            else:
+                made.nodes.append(node)
+        static = made
     return static
-
-
-def _applied(static: Static, split: Split) -> Static:
-    made = replace(static, nodes=[], weights=dict(static.weights), types=dict(static.types), folded=dict(static.folded))
-    terms = _Terms(made, split, {node.name: node for node in static.nodes})
-    for node in static.nodes:
-        if node.name != split.product:
-            made.nodes.append(node)
-            continue
-        for step in split.steps(lambda name: terms.nodes[name].input[0]):
-            walk(made, terms.node(step))
-    return made
 
 
 @dataclass(frozen=True)
@@ -57,18 +54,13 @@ class _Terms:
         copy.input[0] = step.inputs[0]
         if step.like == self.split.product:
             axis = 1 if node.op_type == "Conv" or attribute(node, "transB", 0) else 0
-            copy.input[1] = self._cut(node.input[1], axis, self._channels(step.term), f"{step.name}.weights")
-            if step.term is not self.split.terms[self.split.bias]:
+            channels = [channel for span in self.split.spans(step.term) for channel in range(*span)]
+            copy.input[1] = self._cut(node.input[1], axis, channels, f"{step.name}.weights")
+            if not step.bias:
                 del copy.input[2:]
         elif len(node.input) > 3 and node.input[3]:
             copy.input[3] = self._sizes(node, step.inputs[0], f"{step.name}.sizes")
         return copy
-
-    def _channels(self, term: Term) -> list[int]:
-        """Return the positions along the joined axis that ``term`` has."""
-        sizes = [self.static.shape(leaf)[self.split.axis] for leaf in self.split.leaves]
-        starts = [0, *itertools.accumulate(sizes)]
-        return [channel for leaf in term.leaves for channel in range(starts[leaf], starts[leaf + 1])]
 
     def _cut(self, name: str, axis: int, channels: list[int], to: str) -> str:
         """Return the constant ``name`` cut to ``channels`` along ``axis``, as ``to``."""
@@ -101,7 +93,8 @@ def split_model(model: onnx.ModelProto, said: Sidecar, size: Size) -> onnx.Model
     static = fix(model, {said.input.name: (1, 3, height, width)}, floats=[said.output, *filter(None, said.scores)])
     graph = onnx_reader.neutral(static, said.input.name)
     plan = splits(graph, said.cuts, output=said.output, shapes=static.shapes)
-    if not plan or not _there(model, plan):
+    # Nodes inside an If have other names in the plan.
+    if not plan or not {split.product for split in plan} <= {node.name for node in model.graph.node}:
         return model
     # Of the graph at one size come only the shapes; what computes sizes stays.
     weights = {weight.name: weight for weight in model.graph.initializer}
@@ -110,9 +103,3 @@ def split_model(model: onnx.ModelProto, said: Sidecar, size: Size) -> onnx.Model
     del model.graph.value_info[:]
     onnx.checker.check_model(model)
     return model
-
-
-def _there(model: onnx.ModelProto, plan: Sequence[Split]) -> bool:
-    """Return True if the file has all nodes of the plan; those inside an If have other names."""
-    names = {node.name for node in model.graph.node}
-    return {split.product for split in plan} <= names

@@ -11,6 +11,7 @@ The plan is made on the neutral graph, and each reader carries it out on its own
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,53 +34,13 @@ and 1.1.
 class Term:
     """One summand: the product of those joined maps that are ``leaves`` of its split, by position.
 
-    ``enlarge``: the node that makes the one leaf from a smaller map, if the product is done on that, and the node
-    repeated behind it.
+    ``reads``: the tensors that are multiplied: these maps, or the smaller map of which the node ``enlarge`` makes the one
+    leaf. That node is then repeated behind the product.
     """
 
     leaves: tuple[int, ...]
-    enlarge: str | None = None
-
-
-@dataclass(frozen=True)
-class Split:
-    """A plan to replace the node ``product`` by a sum of ``terms``, in this order.
-
-    ``leaves``: the tensors that were joined along ``axis``, in the order of their channels. Only ``product`` is replaced;
-    ``made``, the tensor that it makes, keeps its name.
-    """
-
-    product: str
-    made: str
-    axis: int
-    leaves: tuple[str, ...]
-    terms: tuple[Term, ...]
-
-    @property
-    def bias(self) -> int:
-        """The position of the term whose product has the bias: one that isn't enlarged behind it, if there is one."""
-        plain = [index for index, term in enumerate(self.terms) if term.enlarge is None]
-        return plain[-1] if plain else len(self.terms) - 1
-
-    def steps(self, reads: Callable[[str], str]) -> Iterator[SplitNode]:
-        """Yield the nodes that take the place of ``product``, in order; ``reads``: a node's name -> the one map it reads."""
-        before = ""
-        for index, term in enumerate(self.terms):
-            start = f"{self.made}.term{index + 1}"
-            inputs = (reads(term.enlarge),) if term.enlarge else tuple(self.leaves[leaf] for leaf in term.leaves)
-            order = [("joined", "")] if len(inputs) > 1 else []
-            order += [("product", self.product), *([("enlarged", term.enlarge)] if term.enlarge else [])]
-            for step, like in order:
-                name = f"{start}.{step}"
-                yield SplitNode(name, name, like, inputs, term)
-                inputs = (name,)
-            if index:
-                name = f"{self.made}.sum{index + 1}"
-                inputs = (before, *inputs)
-                made = self.made if index == len(self.terms) - 1 else name
-                yield SplitNode(name, made, "", inputs, None)
-                inputs = (made,)
-            [before] = inputs
+    reads: tuple[str, ...]
+    enlarge: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,14 +48,57 @@ class SplitNode:
     """A node called ``name`` that reads the maps ``inputs`` and makes ``made``.
 
     It is a copy of the node ``like`` that computes on the channels of ``term`` alone, or, where that is empty, the
-    concatenation of the term's maps; without a term it is a sum.
+    concatenation of the term's maps; without a term it is a sum. ``bias``: True for the product that has the bias.
     """
 
     name: str
     made: str
-    like: str
     inputs: tuple[str, ...]
-    term: Term | None
+    term: Term | None = None
+    like: str = ""
+    bias: bool = False
+
+
+@dataclass(frozen=True)
+class Split:
+    """A plan to replace the node ``product`` by a sum of ``terms``, in this order.
+
+    ``leaves``: the tensors that were joined along ``axis``, in the order of their ``channels``. Only ``product`` is
+    replaced; ``made``, the tensor that it makes, keeps its name.
+    """
+
+    product: str
+    made: str
+    axis: int
+    leaves: tuple[str, ...]
+    channels: tuple[int, ...]
+    terms: tuple[Term, ...]
+
+    def spans(self, term: Term) -> list[tuple[int, int]]:
+        """Return the channels of ``term`` along the joined axis: the first of each of its leaves, and the one behind the last."""
+        ends = [*itertools.accumulate(self.channels)]
+        return [(ends[leaf] - self.channels[leaf], ends[leaf]) for leaf in term.leaves]
+
+    @property
+    def steps(self) -> Iterator[SplitNode]:
+        """The nodes that take the place of ``product``, in order."""
+        # The bias is added where nothing enlarges it, if there is such a place.
+        bias = max(range(len(self.terms)), key=lambda index: (not self.terms[index].enlarge, index))
+        before = ""
+        for index, term in enumerate(self.terms):
+            start, inputs = f"{self.made}.term{index + 1}", term.reads
+            order = [("joined", "")] if len(inputs) > 1 else []
+            order += [("product", self.product), *([("enlarged", term.enlarge)] if term.enlarge else [])]
+            for step, like in order:
+                name = f"{start}.{step}"
+                yield SplitNode(name, name, inputs, term, like, bias=step == "product" and index == bias)
+                inputs = (name,)
+            if index:
+                name = f"{self.made}.sum{index + 1}"
+                made = self.made if index == len(self.terms) - 1 else name
+                yield SplitNode(name, made, (before, *inputs))
+                inputs = (made,)
+            [before] = inputs
 
 
 def splits(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str, shapes: Shapes) -> tuple[Split, ...]:
@@ -107,7 +111,7 @@ def splits(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str, shapes: 
     ...              Node("c", ("a", "u"), ("c",), CONCAT, 1), Node("y", ("c", "w"), ("y",), PRODUCT, 1)), ("x",))
     >>> shapes = {"a": (1, 8, 16, 16), "u": (1, 8, 16, 16)}
     >>> splits(net, [["a"], ["b"]], output="y", shapes=shapes)[0].terms
-    (Term(leaves=(1,), enlarge='u'), Term(leaves=(0,), enlarge=None))
+    (Term(leaves=(1,), reads=('b',), enlarge='u'), Term(leaves=(0,), reads=('a',), enlarge=''))
     """
     return _all(graph, lambda graph: sources(graph, cuts, output=output), shapes)
 
@@ -133,18 +137,21 @@ def _all(graph: Graph, owners_in: Callable[[Graph], Mapping[str, Sources]], shap
 def _split(graph: Graph, owners: Mapping[str, Sources], product: Node, shapes: Shapes) -> Split | None:
     [read, *others] = graph.reads(product)
     joined = graph.maker.get(read)
-    if joined is None or others or product.axis is None or (joined.kind, joined.axis) != (CONCAT, product.axis):
+    # Its weights, which it reads after the map, may depend on the frame too, as in attention.
+    if others or read != product.inputs[0] or joined is None or product.axis is None:
+        return None
+    if (joined.kind, joined.axis) != (CONCAT, product.axis):
         return None
     leaves = _leaves(graph, owners, joined)
     if not all(leaf in graph.dynamic for leaf in leaves):
         return None
-    channels = [shapes[leaf][product.axis] for leaf in leaves]
+    channels = tuple(shapes[leaf][product.axis] for leaf in leaves)
     firsts = [min(owners[leaf]) for leaf in leaves]
     rest = sum(count for count, first in zip(channels, firsts, strict=True) if first > min(firsts))
     if not rest or (product.kind == CONVOLUTION and rest < _WINDOWED * sum(channels)):
         return None
     terms = _terms(graph, owners, leaves, product.axis, movable=product.kind == PRODUCT)
-    return Split(product.name, product.outputs[0], product.axis, leaves, terms)
+    return Split(product.name, product.outputs[0], product.axis, leaves, channels, terms)
 
 
 def _leaves(graph: Graph, owners: Mapping[str, Sources], joined: Node) -> tuple[str, ...]:
@@ -171,10 +178,13 @@ def _terms(
     for index, leaf in enumerate(leaves):
         node = graph.maker.get(leaf)
         if movable and node is not None and node.kind == ENLARGE and node.axis == axis:
-            terms.append((min(owners[leaf]), Term((index,), node.name)))
+            terms.append((min(owners[leaf]), Term((index,), graph.reads(node)[:1], node.name)))
         else:
             together.setdefault(owners[leaf], []).append(index)
-    terms += [(min(made), Term(tuple(indices))) for made, indices in together.items()]
+    terms += [
+        (min(made), Term(tuple(indices), tuple(leaves[index] for index in indices)))
+        for made, indices in together.items()
+    ]
     return tuple(term for _, term in sorted(terms, key=lambda item: -item[0]))
 
 
@@ -194,10 +204,8 @@ def priced(
     costs = dict(work)
     for split in plan:
         like = {node.name: node for node in graph.nodes}
-        reads = {name: graph.reads(node)[0] for name, node in like.items() if graph.reads(node)}
-        steps = list(split.steps(reads.__getitem__))
-        made = [_made(graph, split, step, like.get(step.like)) for step in steps]
-        costs |= {step.name: costs[step.like] * _share(split, step, shapes) for step in steps if step.like in costs}
+        made = [_made(graph, split, step, like.get(step.like)) for step in split.steps]
+        costs |= {one.name: costs[one.like] * _share(split, one, shapes) for one in split.steps if one.like in costs}
         nodes = [new for node in graph.nodes for new in (made if node.name == split.product else [node])]
         graph = Graph(tuple(nodes), graph.inputs, graph.integers)
     return graph, costs
@@ -212,12 +220,13 @@ def _made(graph: Graph, split: Split, step: SplitNode, like: Node | None) -> Nod
 
 def _share(split: Split, step: SplitNode, shapes: Shapes) -> float:
     """Return the share of a node's cost that its copy ``step`` has."""
-    term, channels = step.term, [shapes[leaf][split.axis] for leaf in split.leaves]
+    term = step.term
     if term is None:
         return 0.0
+    own = sum(split.channels[leaf] for leaf in term.leaves)
     if step.like == term.enlarge:
-        return shapes[split.made][split.axis] / channels[term.leaves[0]]
-    share = sum(channels[leaf] for leaf in term.leaves) / sum(channels)
+        return shapes[split.made][split.axis] / own
+    share = own / sum(split.channels)
     if term.enlarge:
-        share *= math.prod(shapes[step.inputs[0]]) / math.prod(shapes[split.leaves[term.leaves[0]]])
+        share *= math.prod(shapes[term.reads[0]]) / math.prod(shapes[split.leaves[term.leaves[0]]])
     return share

@@ -6,7 +6,6 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from typing import Any, TypeAlias
 
 import torch
@@ -48,7 +47,7 @@ class _Sum:
         product = next(node for node in self.graph.nodes if node.name == self.split.product)
         total = product
         with self.graph.inserting_before(product):
-            for step in self.split.steps(lambda name: self.names.chosen[self._node(name).args[0]]):
+            for step in self.split.steps:
                 total = self._made(step, product)
         product.replace_all_uses_with(total)
         for name, node in list(self.names.known.items()):
@@ -68,7 +67,7 @@ class _Sum:
             return self._add(step.name, like, like.target, *given, *like.args[1:])
         weights = self._sliced(product.args[1], 0 if operation(product) in ("matmul", "mm") else 1, step.term)
         rest = list(product.args[2:])
-        if rest and step.term is not self.split.terms[self.split.bias]:
+        if rest and not step.bias:
             rest[0] = None
         return self._add(step.name, product, product.target, *given, weights, *rest)
 
@@ -77,14 +76,10 @@ class _Sum:
         found = next((node for node in self.graph.nodes if node.name == name), None)
         return found if found is not None else self.names.known[name]
 
-    def _channels(self) -> list[int]:
-        return [shape(self.names.known[leaf])[self.split.axis] for leaf in self.split.leaves]
-
     def _sliced(self, weight: fx.Node, axis: int, term: Term) -> fx.Node:
         """Return the channels of ``weight`` along ``axis`` that belong to the leaves of ``term``."""
-        bounds = [0, *accumulate(self._channels())]
-        ends = [(bounds[leaf], bounds[leaf + 1]) for leaf in term.leaves]
-        pieces = [self._add("", weight, torch.ops.aten.slice.Tensor, weight, axis, start, end) for start, end in ends]
+        slices = [(weight, axis, *span) for span in self.split.spans(term)]
+        pieces = [self._add("", weight, torch.ops.aten.slice.Tensor, *one) for one in slices]
         return pieces[0] if len(pieces) == 1 else self._add("", weight, torch.ops.aten.cat.default, pieces, axis)
 
     def _add(self, name: str, like: fx.Node, target: Any, *args: Any) -> fx.Node:
