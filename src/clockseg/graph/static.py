@@ -103,8 +103,17 @@ def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], *, floats: I
 
     ``floats``: tensors that are read as they are, beside the outputs.
     """
-    found = _begun(model, shapes, floats)
-    for node in model.graph.node:
+    graph = model.graph
+    outside = frozenset([*floats, *(value.name for value in graph.output)])
+    found = Static(opsets=list(model.opset_import), ir_version=model.ir_version, floats=outside)
+    for weight in graph.initializer:
+        found.hold(weight)
+    if graph.sparse_initializer:
+        raise NetworkError("the network has sparse weights, which aren't supported; export it with dense ones.")
+    for value in graph.input:
+        if value.name not in found.weights:
+            found.types[value.name] = (value.type.tensor_type.elem_type, _input_shape(value, shapes))
+    for node in graph.node:
         walk(found, node)
     name_bytes(found)
     return found
@@ -118,32 +127,6 @@ def fix_declared(model: onnx.ModelProto) -> Static:
 def declared_shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
     """Return the sides of an input or output; 0 for one that is free."""
     return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
-
-
-def misfit(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]) -> tuple[Static, onnx.NodeProto] | None:
-    """Return the graph up to the first node that does not fit its inputs, and that node; None if all fit."""
-    found = _begun(model, shapes, ())
-    for node in model.graph.node:
-        try:
-            walk(found, node)
-        except NetworkError:
-            return found, node
-    return None
-
-
-def _begun(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], floats: Iterable[str]) -> Static:
-    """Return ``model`` with its constants and inputs, before its first node."""
-    graph = model.graph
-    outside = frozenset([*floats, *(value.name for value in graph.output)])
-    found = Static(opsets=list(model.opset_import), ir_version=model.ir_version, floats=outside)
-    for weight in graph.initializer:
-        found.hold(weight)
-    if graph.sparse_initializer:
-        raise NetworkError("the network has sparse weights, which aren't supported; export it with dense ones.")
-    for value in graph.input:
-        if value.name not in found.weights:
-            found.types[value.name] = (value.type.tensor_type.elem_type, _input_shape(value, shapes))
-    return found
 
 
 def _array(weight: TensorProto) -> Array:
@@ -169,40 +152,38 @@ def _input_shape(value: onnx.ValueInfoProto, shapes: dict[str, tuple[int, ...]])
 
 def walk(found: Static, node: onnx.NodeProto) -> None:
     """Add ``node`` to the graph, behind what it reads: computed if that is known and small, else with its shapes."""
-    if node.op_type == "Shape" and node.input[0] in found.types:
-        _settle(found, node, [_shape_of(found, node)])
-        return
     if node.op_type == "If" and node.input[0] in found.folded:
         _inline(found, node)
         return
-    cast = _cast(found, node)
-    if cast is not None:
-        _settle(found, node, [cast])
-        return
-    made = _infer(found, node)
-    _check_counts(found, node, made)
-    values = _compute(found, node, made) if _is_known(found, node) else []
+    value = _told(found, node)
+    made = {} if value is not None else _infer(found, node)
+    _check(found, node, made)
+    values = [value] if value is not None else _compute(found, node, made)
+    for name, known in zip(node.output, values, strict=False):
+        found.folded[name] = known
+        found.types[name] = (helper.np_dtype_to_tensor_dtype(known.dtype), known.shape)
     if values:
-        _settle(found, node, values)
         return
-    if node.op_type in ("Resize", "Upsample"):
-        _check_batch(found, node, made)
     for name in filter(None, node.output):
-        shape = made.get(name)
-        if shape is None:
+        if name not in made:
             raise NetworkError(_shapeless(name, node))
-        check_tensor(name, *shape)
-        found.types[name] = shape
+        check_tensor(name, *made[name])
+        found.types[name] = made[name]
     found.nodes.append(node)
 
 
-def _check_counts(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> None:
-    """Check the numbers that shape inference ignores: of elements that are reshaped, of channels that are summed."""
+def _check(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> None:
+    """Check what shape inference ignores: numbers of elements that are reshaped, of channels that are summed, the batch."""
     shapes = [found.types[name][1] if name in found.types else () for name in node.input]
-    if len(shapes) < 2:
-        return
+    then = made[node.output[0]][1] if node.output and node.output[0] in made else ()
+    # OpenVINO writes past its memory where a constant is resized along the batch axis.
+    if node.op_type in ("Resize", "Upsample") and len(then) == 4 and shapes[0][:1] != then[:1]:
+        raise NetworkError(
+            f"node {node.name!r} ({node.op_type}) resizes {list(shapes[0])} to {list(then)}, along the batch axis, "
+            "which no engine does reliably. Export the network again."
+        )
     if node.op_type == "Reshape" and node.output[0] in made:
-        given, wanted = math.prod(shapes[0]), math.prod(made[node.output[0]][1])
+        given, wanted = math.prod(shapes[0]), math.prod(then)
     elif node.op_type == "Conv" and all(len(shape) > 1 for shape in shapes[:2]):
         given, wanted = shapes[0][1], shapes[1][1] * int(attribute(node, "group", 1))
     elif node.op_type == "Gemm" and all(len(shape) == 2 for shape in shapes[:2]):
@@ -213,16 +194,6 @@ def _check_counts(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape
         raise NetworkError(
             f"node {node.name!r} ({node.op_type}) doesn't fit what it reads: it takes {wanted:,} elements or channels and "
             f"is given {given:,}."
-        )
-
-
-def _check_batch(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> None:
-    """Refuse resizing along the batch, which no network needs: OpenVINO writes past its memory if the input is constant."""
-    before, after = found.types.get(node.input[0]), made.get(node.output[0])
-    if before and after and len(after[1]) == 4 and before[1][:1] != after[1][:1]:
-        raise NetworkError(
-            f"node {node.name!r} ({node.op_type}) resizes {list(before[1])} to {list(after[1])}, along the batch axis, "
-            "which no engine does reliably. Export the network again."
         )
 
 
@@ -251,24 +222,11 @@ def _inline(found: Static, node: onnx.NodeProto) -> None:
         walk(found, helper.make_node("Identity", [given], [outside], name=f"{node.name}/{outside}"))
 
 
-def _settle(found: Static, node: onnx.NodeProto, values: Iterable[Array]) -> None:
-    for name, value in zip(node.output, values, strict=False):
-        found.folded[name] = value
-        found.types[name] = (helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-
-
-def _shape_of(found: Static, node: onnx.NodeProto) -> Array:
-    start, end = attribute(node, "start", 0), attribute(node, "end", None)
-    return np.array(found.shape(node.input[0])[start:end], np.int64)
-
-
-def _is_known(found: Static, node: onnx.NodeProto) -> bool:
-    """Return True if all inputs of ``node`` are known constants, so that it can be computed here."""
-    return node.op_type in _COMPUTED and all(name in found.folded for name in reads(node))
-
-
-def _cast(found: Static, node: onnx.NodeProto) -> Array | None:
-    """Return the value of a constant, or of a constant that is cast between plain types, as most computed nodes are."""
+def _told(found: Static, node: onnx.NodeProto) -> Array | None:
+    """Return a value that needs no evaluator, as most don't: a shape, a small constant, or one cast between plain types."""
+    if node.op_type == "Shape" and node.input[0] in found.types:
+        start, end = attribute(node, "start", 0), attribute(node, "end", None)
+        return np.array(found.shape(node.input[0])[start:end], np.int64)
     if node.op_type == "Constant" and node.attribute[0].name == "value":
         value = node.attribute[0].t
         return _array(value) if math.prod(value.dims) <= MOST_FOLDED else None
@@ -281,9 +239,10 @@ def _cast(found: Static, node: onnx.NodeProto) -> Array | None:
 
 
 def _compute(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> list[Array]:
-    """Compute a node whose inputs are known; no values if they are large or can't be computed here."""
+    """Compute a node whose inputs are known constants; no values if they aren't, are large or can't be computed here."""
+    known = node.op_type in _COMPUTED and all(name in found.folded for name in reads(node))
     told = all(name in made for name in node.output if name) or node.op_type in _NO_LARGER
-    if not told or any(math.prod(shape) > MOST_FOLDED for _, shape in made.values()):
+    if not known or not told or any(math.prod(shape) > MOST_FOLDED for _, shape in made.values()):
         return []
     try:
         values = computed(node, {name: found.folded[name] for name in reads(node)}, found.opsets, found.ir_version)

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.nodes import copied, inputs_of, rename, with_sides
 from clockseg.graph.sidecar import Input
-from clockseg.graph.static import declared_shape, misfit
+from clockseg.graph.static import declared_shape, fix
 from clockseg.instances.recognising import Triple
 from clockseg.networks.source import Said, Told
 from clockseg.types import Size
@@ -184,4 +184,8 @@ def fitted(frame: FrameInput, size: Size | None, *, multiple: int | None = None)
 
 
 def _fits(frame: FrameInput, size: Size) -> bool:
-    return misfit(frame.model, {frame.name: (1, 3, size[1], size[0])}) is None
+    try:
+        fix(frame.model, {frame.name: (1, 3, size[1], size[0])})
+    except NetworkError:
+        return False
+    return True
