@@ -20,7 +20,7 @@ from clockseg import NetworkError, Session, UsageError, alternating, difference,
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.graph.sidecar import Input
 from clockseg.graph.torch_export import pick
-from clockseg.graph.torch_reader import read
+from clockseg.graph.torch_reader import Program, read
 from clockseg.networks.cutting import cut
 from clockseg.networks.inspection import candidates
 
@@ -210,12 +210,18 @@ def test_weights_are_looked_up_wherever_they_are() -> None:
 
 def test_the_graphs_of_a_few_shapes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clockseg.graph.torch_source.SHAPES", 2)
+    exported: list[int] = []
+
+    def noted(module: nn.Module, example: Tensor, output: str | None) -> Program:
+        exported.append(example.shape[3])
+        return read(module, example, output)
+
+    monkeypatch.setattr("clockseg.graph.torch_source.read", noted)
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 2, 3))
     net = cut(module, image(), at=["0"])
-    source = net.stages[0].body.function.source
-    for width in (8, 16, 24, 16, 32):
-        assert torch.equal(net(image((width, 16))), module(image((width, 16))))
-    assert [shape[3] for shape, _, _ in source.kept] == [16, 32]
+    for width in (48, 8, 16, 24, 16, 32, 24, 48):
+        assert torch.equal(net(image((width, 32))), module(image((width, 32))))
+    assert exported == [48, 8, 16, 24, 32, 24]
 
 
 def test_names_are_paths_of_submodules() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -118,11 +118,8 @@ _KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 """Operation -> its kind, for those of one kind whatever they read."""
 
 
-def kind_of(node: fx.Node, dynamic: Container[fx.Node]) -> Kind:
-    """Return the kind of an operation and its axis, as in ``clockseg.graph.neutral``; ("", None) for any other.
-
-    ``dynamic``: the nodes that depend on the frame.
-    """
+def kind_of(node: fx.Node) -> Kind:
+    """Return the kind of an operation and its axis, as in ``clockseg.graph.neutral``; ("", None) for any other."""
     name = operation(node)
     if name in _KIND:
         return _KIND[name], None
@@ -130,9 +127,6 @@ def kind_of(node: fx.Node, dynamic: Container[fx.Node]) -> Kind:
         return CONCAT, _argument(node, 1, 0) % len(shape(node))
     if name.startswith(("upsample_", "_upsample_")):
         return (ENLARGE, 1) if _elements(node) >= _elements(node.args[0]) else OTHER
-    if any(source in dynamic for source in node.all_input_nodes if source is not node.args[0]):
-        return OTHER
-    # The other inputs are weights.
     if name == "linear" or (name in ("matmul", "mm") and len(shape(node.args[1])) == 2):
         return PRODUCT, len(shape(node.args[0])) - 1
     if name == "conv2d":
@@ -168,7 +162,7 @@ class Program:
 
     ``sources``: placeholder -> where in the module it is ("layer1.0.conv.weight"), or the constant itself.
     ``inner``: holds the graphs that nodes refer to, such as the branches of a condition. ``output`` is the name of the
-    tensor it gives; ``shape`` is that of the frame it was exported for.
+    tensor it gives.
     """
 
     fx: fx.Graph
@@ -176,7 +170,6 @@ class Program:
     sources: dict[str, str | Tensor]
     names: Names
     output: str
-    shape: tuple[int, ...]
 
     @cached_property
     def graph(self) -> Graph:
@@ -207,19 +200,10 @@ class Program:
     def _node(self, node: fx.Node) -> Node:
         taken = [user for user in node.users if _takes(user)]
         made = taken if taken and not isinstance(node.meta.get("val"), Tensor) else [node]
-        kind, axis = kind_of(node, self.dynamic)
+        kind, axis = kind_of(node)
         read = node.args[0] if kind == CONCAT else dict.fromkeys(node.all_input_nodes)
         inputs = (self.name(source) for source in read if source.op != "get_attr")
         return Node(node.name, tuple(inputs), tuple(self.name(one) for one in made), kind, axis)
-
-    @cached_property
-    def dynamic(self) -> frozenset[fx.Node]:
-        """The nodes that depend on the frame."""
-        found = {self.names.known[IMAGE]}
-        for node in self.fx.nodes:
-            if found.intersection(node.all_input_nodes):
-                found.add(node)
-        return frozenset(found)
 
     def _integers(self) -> Iterator[str]:
         """Yield the tensors that hold whole numbers, and numbers that are no tensors."""
@@ -252,7 +236,7 @@ def read(module: nn.Module, example: Tensor, output: str | None = None) -> Progr
     names = named(graph)
     [result] = signature.user_outputs
     [end] = [node for node in graph.nodes if node.name == result]
-    return Program(graph, program.graph_module, sources, names, names.chosen[end], tuple(example.shape))
+    return Program(graph, program.graph_module, sources, names, names.chosen[end])
 
 
 _COUNTED = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -19,7 +20,7 @@ from clockseg.graph.torch_extraction import Settle, Step, Tensors, frozen, share
 from clockseg.graph.torch_reader import Program, read
 
 SHAPES = 4
-"""Shapes of frames whose graphs are kept; the one not used for longest goes first."""
+"""Shapes of frames whose graphs are kept, besides the first."""
 Kind: TypeAlias = Literal["stage", "group", "finish", "whole"]
 Key: TypeAlias = tuple[tuple[int, ...], torch.dtype, torch.device]
 Inside: TypeAlias = Callable[..., Tensors]
@@ -70,13 +71,12 @@ class Source:
     ) -> None:
         self.module, self.output = module, output
         self.example = torch.empty(0, dtype=example.dtype, device=example.device)
-        self.lock, self.kept = threading.RLock(), dict[Key, Dissected]()
+        self.lock, self._kept = threading.RLock(), lru_cache(SHAPES)(self._dissected)
         program = read(module, example, output)
         self.cuts = [[program.names(name) for name in cut] for cut in cuts(program)]
         self.scores = [None if name is None else program.names(name) for name in scores]
         self.names = tuple(names)
-        self.first = self._divided(program)
-        self.kept[self.key(tuple(example.shape))] = self.first
+        self.first, self.first_key = self._divided(program), self.key(tuple(example.shape))
 
     def key(self, shape: tuple[int, ...]) -> Key:
         """Return the key of a graph: the shape of the frame, with the type and device of the module."""
@@ -87,24 +87,18 @@ class Source:
 
     def at(self, shape: tuple[int, ...]) -> Dissected:
         """Return the module for frames of ``shape``, exported when that first comes."""
-        key = self.key(shape)
         with self.lock:
-            found = self.kept.pop(key, None)
-            if found is None:
-                found = self._like_the_first(
-                    read(self.module, torch.empty(shape, dtype=key[1], device=key[2]), self.output)
-                )
-            self.kept[key] = found
-            while len(self.kept) > SHAPES:
-                del self.kept[next(iter(self.kept))]
-        return found
+            return self._kept(self.key(shape))
 
-    def _like_the_first(self, program: Program) -> Dissected:
-        found = self._divided(program)
+    def _dissected(self, key: Key) -> Dissected:
+        if key == self.first_key:
+            return self.first
+        shape, dtype, device = key
+        found = self._divided(read(self.module, torch.empty(shape, dtype=dtype, device=device), self.output))
         if found.skeleton() != self.first.skeleton():
             raise NetworkError(
-                f"at {'x'.join(map(str, program.shape))} the module takes another way than at "
-                f"{'x'.join(map(str, self.first.program.shape))}, where it was cut; cut it with an example of that shape."
+                f"at {'x'.join(map(str, shape))} the module takes another way than at "
+                f"{'x'.join(map(str, self.first_key[0]))}, where it was cut; cut it with an example of that shape."
             )
         return found
 
