@@ -105,7 +105,7 @@ def test_a_correction_is_joined_with_the_network_it_belongs_to(tmp_path) -> None
     alone, added = network_alone(model, said)
     street, _ = read("street")
     assert list(alone.graph.node) == list(street.graph.node)
-    assert [value.name for value in added.inputs] == ["moved_scores", "unexplained"]
+    assert [value.name for value in added.input] == ["moved_scores", "unexplained"]
     assert {file.name for file in files_of("street-stale")} == {"street-stale.onnx", "street-stale.json", "street.onnx"}
     image = np.random.default_rng(0).integers(0, 256, (90, 150, 3)).astype(np.uint8)
     assert np.array_equal(load("street-stale", size=160)(image), load("street", size=160)(image))

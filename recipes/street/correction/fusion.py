@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from clockseg.errors import NetworkError
 from clockseg.graph import sidecar
-from clockseg.graph.correction import Addition, with_addition
+from clockseg.graph.correction import with_addition
 from clockseg.graph.nodes import captured, renamed, upstream
 from clockseg.graph.nodes import reads as reads_of
 from clockseg.networks.onnx_export import traced
@@ -126,7 +126,8 @@ def corrected(teacher: Teacher, fusion: Fusion, *, name: str) -> tuple[onnx.Mode
     kind, shape = teacher.output
     free = [f"{CORRECTED}_{axis}" if axis >= len(shape) - 2 else size for axis, size in enumerate(shape)]
     output = helper.make_tensor_value_info(CORRECTED, kind, free)
-    model = with_addition(teacher.model, Addition((*graph.node, *tail), tuple(graph.initializer), inputs, output))
+    added = onnx.GraphProto(node=(*graph.node, *tail), initializer=graph.initializer, input=inputs, output=[output])
+    model = with_addition(teacher.model, added)
     onnx.checker.check_model(model)
     return model, replace(said, correction=sidecar.Correction(CORRECTED, teacher.of, MOVED, UNEXPLAINED))
 

@@ -7,7 +7,6 @@ an output beside the network's; the network stands there unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import onnx
@@ -23,26 +22,17 @@ UNEXPLAINED = "unexplained"
 """What the session calls what the motion leaves unexplained (``Carry.unexplained``)."""
 
 
-@dataclass(frozen=True)
-class Addition:
-    """The additions of a correction to a network's graph: nodes in order, the weights they read, two inputs and an output."""
-
-    nodes: tuple[onnx.NodeProto, ...]
-    weights: tuple[onnx.TensorProto, ...]
-    inputs: tuple[onnx.ValueInfoProto, ...]
-    output: onnx.ValueInfoProto
-
-
-def network_alone(model: onnx.ModelProto, said: Sidecar) -> tuple[onnx.ModelProto, Addition | None]:
+def network_alone(model: onnx.ModelProto, said: Sidecar) -> tuple[onnx.ModelProto, onnx.GraphProto | None]:
     """Return the network without its correction, node for node, and what that added; ``model`` stays as it is.
 
-    NetworkError where the file doesn't have what its sidecar says. The network and None where it has no correction.
+    The addition has its nodes in order, the weights that they read, two inputs and an output; it is None where there is no
+    correction. NetworkError where the file doesn't have what its sidecar says.
     """
     if said.correction is None:
         return model, None
     correction, graph = said.correction, model.graph
     inputs = _named(graph.input, (correction.moved, correction.unexplained), "input", said)
-    [output] = _named(graph.output, (correction.output,), "output", said)
+    output = _named(graph.output, (correction.output,), "output", said)
     wanted = {value.name for value in graph.output} - {correction.output}
     wanted |= {said.output, *filter(None, said.scores), *(tensor for cut in said.cuts for tensor in cut)}
     own = upstream(graph.node, wanted)
@@ -52,25 +42,26 @@ def network_alone(model: onnx.ModelProto, said: Sidecar) -> tuple[onnx.ModelProt
             f"node {wrong[0].name!r} of network {said.name!r} reads an input of the correction; the network must "
             'work without it. Without "correction" in its sidecar, the network runs without it.'
         )
-    added = [node for node in graph.node if node.name not in own]
-    read = {name for node in added for name in reads_of(node)}
+    nodes = [node for node in graph.node if node.name not in own]
+    read = {name for node in nodes for name in reads_of(node)}
+    weights = [weight for weight in graph.initializer if weight.name in read]
     alone = copied(model)
     keep_nodes(alone.graph, [node for node in graph.node if node.name in own])
-    _without(alone.graph.input, fed)
-    _without(alone.graph.output, {correction.output})
-    weights = tuple(weight for weight in graph.initializer if weight.name in read)
-    return alone, Addition(tuple(added), weights, inputs, output)
+    for value in inputs:
+        alone.graph.input.remove(value)
+    alone.graph.output.remove(*output)
+    return alone, onnx.GraphProto(node=nodes, initializer=weights, input=inputs, output=output)
 
 
-def with_addition(model: onnx.ModelProto, added: Addition) -> onnx.ModelProto:
+def with_addition(model: onnx.ModelProto, added: onnx.GraphProto) -> onnx.ModelProto:
     """Return a copy of ``model``, a network alone, with ``added`` behind it; NetworkError where names are taken or missing."""
     there = {weight.name for weight in model.graph.initializer}
-    weights = [weight for weight in added.weights if weight.name not in there]
-    why = "it was given a correction before"
-    made = extended(model, added.nodes, weights=weights, inputs=added.inputs, outputs=[added.output], why=why)
+    more = copied(added)
+    keep_nodes(more, list(added.node), {one.name: one for one in added.initializer if one.name not in there})
+    made = extended(model, more, why="it was given a correction before")
     known = {value.name for value in (*made.graph.input, *made.graph.initializer)}
     known |= {name for node in made.graph.node for name in node.output}
-    if lost := sorted({name for node in added.nodes for name in reads_of(node)} - known):
+    if lost := sorted({name for node in added.node for name in reads_of(node)} - known):
         raise NetworkError(f"the correction reads {lost[0]!r}, which this network doesn't have.")
     return made
 
@@ -114,8 +105,3 @@ def _named(
                 f"the sidecar's correction names {name!r}, which is not an {what} of network {said.name!r}. {nearest(name, known)}"
             )
     return tuple(known[name] for name in names)
-
-
-def _without(values: object, names: set[str]) -> None:
-    for value in [value for value in values if value.name in names]:  # type: ignore[attr-defined]
-        values.remove(value)  # type: ignore[attr-defined]

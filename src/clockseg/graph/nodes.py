@@ -17,7 +17,9 @@ REARRANGES = ("Constant", "Cast", "Identity", "Transpose", "Reshape", "Squeeze",
 """What rewrites weights without changing what they say."""
 OPSET = 13
 """The opset that files of an older one are converted to."""
-Message = TypeVar("Message", onnx.ModelProto, onnx.NodeProto, TensorProto, onnx.TensorShapeProto.Dimension)
+Message = TypeVar(
+    "Message", onnx.ModelProto, onnx.GraphProto, onnx.NodeProto, TensorProto, onnx.TensorShapeProto.Dimension
+)
 
 
 def copied(message: Message) -> Message:
@@ -37,31 +39,22 @@ def with_sides(model: onnx.ModelProto, name: str, sides: Sequence[int | None]) -
     return model
 
 
-def extended(
-    model: onnx.ModelProto,
-    nodes: Sequence[onnx.NodeProto],
-    *,
-    weights: Sequence[TensorProto] = (),
-    inputs: Sequence[onnx.ValueInfoProto] = (),
-    outputs: Sequence[onnx.ValueInfoProto] = (),
-    why: str,
-) -> onnx.ModelProto:
-    """Return a copy of ``model`` with these behind what it has; ``NetworkError``, with ``why``, where a name is taken."""
-    made = copied(model)
-    graph = made.graph
-    taken = _names(graph.node, [*graph.initializer, *graph.input])
-    if twice := sorted(taken & _names(nodes, [*weights, *inputs])):
+def extended(model: onnx.ModelProto, added: onnx.GraphProto, *, why: str) -> onnx.ModelProto:
+    """Return a copy of ``model`` with ``added`` behind what it has; ``NetworkError``, with ``why``, where a name is taken."""
+    if twice := sorted(_names(model.graph) & _names(added)):
         raise NetworkError(f"the network has a tensor {twice[0]!r} already; {why}.")
-    graph.node.extend(nodes)
-    graph.initializer.extend(weights)
-    graph.input.extend(inputs)
-    graph.output.extend(outputs)
+    made = copied(model)
+    made.graph.node.extend(added.node)
+    made.graph.initializer.extend(added.initializer)
+    made.graph.input.extend(added.input)
+    made.graph.output.extend(added.output)
     return made
 
 
-def _names(nodes: Iterable[onnx.NodeProto], values: Iterable[Any]) -> set[str]:
-    """Return the names of nodes and of what they make, and of ``values``: inputs and weights."""
-    return {value.name for value in values} | {name for node in nodes for name in (node.name, *node.output) if name}
+def _names(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of nodes and of what they make, of inputs and of weights."""
+    made = {name for node in graph.node for name in (node.name, *node.output) if name}
+    return made | {value.name for value in (*graph.input, *graph.initializer)}
 
 
 def rename(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> None:

@@ -49,12 +49,20 @@ def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, frames: bool
         scores=sidecar.scores,
     )
     stages = tuple(source.stage(stage, source.at(size)) for stage in division.stages)
-    groups, finish = source.groups(division), source.finish(division)
+    finish, fused, conclude = source.ending(division)
     whole = original.part("whole", (sidecar.input.name,), (), (sidecar.output,))
-    executor = GraphFusion(sidecar.input.name, division.output, source.build, None if plan else whole)
-    made = StagedNetwork(sidecar.name, stages, groups, finish, whole=whole, sidecar=sidecar, executor=executor)
-    made = replace(made, fused=source.fused(division), conclude=source.conclude(division))
-    return replace(made, correction=original.correction(model, division))
+    return StagedNetwork(
+        sidecar.name,
+        stages,
+        source.groups(division),
+        finish,
+        whole=whole,
+        sidecar=sidecar,
+        executor=GraphFusion(sidecar.input.name, division.output, source.build, None if plan else whole),
+        fused=fused,
+        conclude=conclude,
+        correction=original.correction(model, fused),
+    )
 
 
 def input_size(model: onnx.ModelProto, name: str) -> Size | None:
@@ -134,32 +142,29 @@ class _Source:
             for index, cut in enumerate(division.groups)
         )
 
-    def finish(self, division: Division) -> Part:
-        """Return a selection if there is a group, which finishes as well; else the part from the last stage's cache to the output."""
-        if division.groups or (not division.finish and not self.sidecar.classes):
-            return Pick((LABELS,) if self.sidecar.classes else (division.output,))
-        return self.part("finish", (division.scores,), (), (division.output,))
+    def ending(self, division: Division) -> tuple[Part, Pick, Part | None]:
+        """Return the finish, the selection of the score maps that are worth warping, and the part from these to the output.
 
-    def fused(self, division: Division) -> Part:
-        """Return the part that selects the score maps from which the output is made: those that are worth warping."""
-        if isinstance(self.finish(division), GraphPart):
-            return Pick((division.scores,))
-        return Pick(division.groups[-1].outputs if division.groups else (division.output,))
+        The finish is the part from the last stage's maps to the output, and that part None; but if there are groups, the
+        last one finishes as well, so that the finish only selects.
+        """
+        last = (division.output,)
+        if division.groups:
+            maps = division.groups[-1].outputs
+            is_output = maps == last and not self.sidecar.classes
+            conclude = None if is_output else self.part("conclude", maps, (), last)
+            return Pick((LABELS,) if self.sidecar.classes else last), Pick(maps), conclude
+        if division.finish or self.sidecar.classes:
+            return self.part("finish", (division.scores,), (), last), Pick((division.scores,)), None
+        return Pick(last), Pick(last), None
 
-    def conclude(self, division: Division) -> Part | None:
-        """Return the part from these maps to the output, if ``finish`` only selects it from the last group's."""
-        if not division.groups or (division.groups[-1].outputs == (division.output,) and not self.sidecar.classes):
-            return None
-        return self.part("conclude", division.groups[-1].outputs, (), (division.output,))
-
-    def correction(self, model: onnx.ModelProto, division: Division) -> GraphPart | None:
+    def correction(self, model: onnx.ModelProto, moved: Pick) -> GraphPart | None:
         """Return the correction: from the frame and the moved value, by its name in the network, to the output."""
         said = self.sidecar.correction
         if said is None:
             return None
         source = replace(self, at=mended_at(model, self.sidecar, said, self.at))
-        moved = self.fused(division)
-        if isinstance(moved, Pick) and said.of not in moved.names:
+        if said.of not in moved.names:
             raise NetworkError(
                 f"the sidecar's correction is of {said.of!r}, but in network {self.sidecar.name!r} the carry moves "
                 f'{", ".join(map(repr, moved.names))}. Without "correction" in the sidecar, the network runs without it.'

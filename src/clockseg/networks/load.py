@@ -16,7 +16,7 @@ from clockseg.engines import engine as engine_by_name
 from clockseg.engines.openvino_file import SUFFIXES as UNCUT
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader, sidecar
-from clockseg.graph.correction import Addition, with_addition
+from clockseg.graph.correction import with_addition
 from clockseg.graph.staged import input_size, staged
 from clockseg.graph.whole import staged_whole
 from clockseg.instances.heads import Head
@@ -105,9 +105,9 @@ def read_graph(path: Path) -> onnx.ModelProto:
         return model
     network, own = onnx_reader.read(base), sidecar.read(path.with_suffix(".json")).correction
     fed = () if own is None else (own.moved, own.unexplained)
-    inputs = tuple(value for value in model.graph.input if value.name in fed)
-    graph = model.graph
-    return with_addition(network, Addition(tuple(graph.node), tuple(graph.initializer), inputs, graph.output[0]))
+    for value in [value for value in model.graph.input if value.name not in fed]:
+        model.graph.input.remove(value)
+    return with_addition(network, model.graph)
 
 
 def _base(path: Path) -> Path | None:
