@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from clockseg.errors import NetworkError
-from clockseg.graph.load import Cut, Load, Row
+from clockseg.graph.load import Load, Row
 from clockseg.graph.neutral import Graph
 from clockseg.graph.places import CHANNELS_FIRST, Grid, grids, places
 from clockseg.graph.rule import check_known, divide
@@ -37,7 +37,7 @@ class Trunk:
     """
 
     load: Load
-    places: tuple[Cut, ...]
+    places: tuple[str, ...]
     pairs: Mapping[tuple[int, int], Row]
     shapes: Shapes
     grids: Mapping[str, Grid]
@@ -51,13 +51,13 @@ class Trunk:
         return (*(index for index in before if not any(self._wide(index, other) for other in before)), end)
 
     def bytes(self, index: int) -> int:
-        """Return the bytes of a place's tensors as float32."""
-        return sum(_BYTES * math.prod(self.shapes[tensor]) for tensor in self.places[index])
+        """Return the bytes of a place's tensor as float32."""
+        return _BYTES * math.prod(self.shapes[self.places[index]])
 
     @cached_property
     def above(self) -> tuple[float, ...]:
-        """For each place, the share of work that makes its tensors."""
-        return tuple(self.load.share(self.load.needs(cut)) for cut in self.places)
+        """For each place, the share of work that makes its tensor."""
+        return tuple(self.load.share(self.load.needs(tensor)) for tensor in self.places)
 
     @cached_property
     def _sparing(self) -> dict[tuple[int, int], Row]:
@@ -74,13 +74,12 @@ class Trunk:
             least[last] = min(row.running[0], least.get(last, 1.0))
         before = Counter(last for _, last in useful)
         near = [last for last, share in least.items() if share <= min(least.values()) + _NEAR]
-        return max(
-            near, key=lambda last: (min(before[last], _SOME), self._stride(last), before[last], -self.bytes(last), last)
-        )
+        return max(near, key=lambda last: (min(before[last], _SOME), self._stride(last), before[last], last))
 
     def _stride(self, index: int) -> int:
-        """Return the finest of a place's tensors; 0 where one has no positions."""
-        return min(self.grids[tensor].stride if tensor in self.grids else 0 for tensor in self.places[index])
+        """Return the stride of a place's tensor; 0 where it has no positions."""
+        grid = self.grids.get(self.places[index])
+        return 0 if grid is None else grid.stride
 
     def _wide(self, index: int, other: int) -> bool:
         """Return True if ``other`` is close by and much narrower."""
@@ -91,10 +90,10 @@ class Trunk:
 def trunk_of(graph: Graph, shapes: Shapes, work: Mapping[str, float], *, output: str) -> Trunk:
     """Return the trunk of the network that leads to ``output``; NetworkError if that is no tensor of it."""
     load, found_at = split_load(graph, shapes, work, output), grids(graph, shapes)
-    cuts = tuple(cut for cut in places(load, graph, shapes, found_at) if _accepted(graph, cut, output))
-    rows = {ends: Row(load, (cuts[ends[0]], cuts[ends[1]])) for ends in itertools.combinations(range(len(cuts)), 2)}
+    found = tuple(one for one in places(load, graph, shapes, found_at) if accepts(graph, [(one,)], output))
+    rows = {ends: Row(load, (found[ends[0]], found[ends[1]])) for ends in itertools.combinations(range(len(found)), 2)}
     pairs = {ends: row for ends, row in rows.items() if row.follow}
-    return Trunk(load, cuts or ((output,),), pairs, shapes, found_at, found=bool(cuts))
+    return Trunk(load, found or (output,), pairs, shapes, found_at, found=bool(found))
 
 
 def split_load(graph: Graph, shapes: Shapes, work: Mapping[str, float], output: str) -> Load:
@@ -103,9 +102,10 @@ def split_load(graph: Graph, shapes: Shapes, work: Mapping[str, float], output: 
     return Load(*priced(graph, every_split(graph, shapes), shapes, work), output)
 
 
-def _accepted(graph: Graph, cut: Cut, output: str) -> bool:
+def accepts(graph: Graph, cuts: Sequence[Sequence[str]], output: str) -> bool:
+    """Return True if the cut rule divides ``graph`` at ``cuts``."""
     try:
-        divide(graph, [cut], output=output)
+        divide(graph, cuts, output=output)
     except NetworkError:
         return False
     return True
@@ -125,7 +125,7 @@ class Candidate:
     0.75
     """
 
-    tensors: Cut
+    tensors: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     stride: int | None
     channels: int | None
@@ -134,7 +134,7 @@ class Candidate:
     seconds_above: float | None
     every_frame: float
     skip: bool
-    then: Cut
+    then: tuple[str, ...]
 
     @property
     def below(self) -> float:
@@ -173,25 +173,18 @@ def candidates(
 
 
 def _candidate(trunk: Trunk, index: int, timed: Load | None) -> Candidate:
-    cut, end = trunk.places[index], trunk.chain[-1]
-    row = trunk.pairs.get((index, end))
-    sizes = tuple(trunk.shapes[tensor] for tensor in cut)
-    grid = trunk.grids.get(cut[0])
+    tensor, end = trunk.places[index], trunk.chain[-1]
+    row, shape, grid = trunk.pairs.get((index, end)), trunk.shapes[tensor], trunk.grids.get(tensor)
+    channels = None if grid is None or len(shape) not in (3, 4) else shape[1 if grid.axes == CHANNELS_FIRST else -1]
     return Candidate(
-        cut,
-        sizes,
+        (tensor,),
+        (shape,),
         None if grid is None else grid.stride,
-        _channels(sizes[0], grid),
+        channels,
         trunk.bytes(index),
         trunk.above[index],
-        None if timed is None else timed.share(timed.needs(cut)),
+        None if timed is None else timed.share(timed.needs(tensor)),
         1.0 if row is None else row.running[0],
         row is not None and row.reaching[0],
-        () if row is None else trunk.places[end],
+        () if row is None else (trunk.places[end],),
     )
-
-
-def _channels(shape: tuple[int, ...], grid: Grid | None) -> int | None:
-    if grid is None or len(shape) not in (3, 4):
-        return None
-    return shape[1] if grid.axes == CHANNELS_FIRST else shape[-1]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from clockseg.errors import NetworkError, UsageError
-from clockseg.graph.candidates import Trunk, split_load, trunk_of
-from clockseg.graph.load import Cut, Load, Row
+from clockseg.graph.candidates import Trunk, accepts, split_load, trunk_of
+from clockseg.graph.load import Load, Row
 from clockseg.graph.neutral import Graph
-from clockseg.graph.rule import divide
 from clockseg.graph.split import Shapes, priced, splits
 
 _SPARED = 0.03
@@ -35,7 +34,7 @@ class Choice:
     asked for and can't be had. ``timed``: the work is the nodes' time.
     """
 
-    cuts: tuple[Cut, ...]
+    cuts: tuple[tuple[str, ...], ...]
     every_frame: float
     stages: tuple[float, ...]
     shared: float
@@ -82,20 +81,27 @@ def choose(
         raise UsageError(f"{stages} stages; give at least 1.")
     trunk = trunk_of(graph, shapes, work, output=output)
     timed = None if seconds is None else split_load(graph, shapes, seconds, output)
-    told = work if seconds is None else seconds
 
-    def judge(cuts: tuple[Cut, ...]) -> Choice | None:
-        found = _judged(graph, shapes, told, output, cuts)
-        return None if found is None else replace(found, timed=timed is not None)
+    def judged(rows: Iterable[tuple[str, ...]]) -> Iterator[Choice]:
+        """Yield the choices of cuts at these tensors as the network will be cut, but for those that the cut rule refuses."""
+        for tensors in rows:
+            cuts = tuple((tensor,) for tensor in tensors)
+            plan = splits(graph, cuts, output=output, shapes=shapes)
+            cut, costs = priced(graph, plan, shapes, work if seconds is None else seconds)
+            row = Row(Load(cut, costs, output), tensors)
+            if accepts(cut, cuts, output) and row.follow:
+                every_frame = row.running[0] if row.running else 1.0
+                shared = max(0.0, 1 - sum(row.stages))
+                yield Choice(cuts, every_frame, row.stages, shared, row.reaching, timed=timed is not None)
 
-    rows = [row.cuts for row in _rows(trunk, timed, min(stages, len(trunk.places)))]
-    chosen, note = next(filter(None, map(judge, [*rows, ((output,),)])), None), ""
+    rows = [row.tensors for row in _rows(trunk, timed, min(stages, len(trunk.places)))]
+    chosen, note = next(judged([*rows, (output,)]), None), ""
     if chosen is None:
         raise NetworkError(f"the network can't be cut at its output {output!r} either; name the cuts yourself.")
     if not chosen.reaching[0]:
         shorter = (_rows(trunk, timed, count) for count in range(len(chosen.cuts) - 1, 1, -1))
-        others = (judge(row.cuts) for rows in shorter for row in rows if _skips(row))
-        note = _without_skip(chosen, next((other for other in others if other and other.reaching[0]), None))
+        others = judged(row.tensors for rows in shorter for row in rows if _skips(row))
+        note = _without_skip(chosen, next((other for other in others if other.reaching[0]), None))
     return replace(chosen, note=f"{_fewer(trunk, len(chosen.cuts), stages)}{note}".strip())
 
 
@@ -105,7 +111,7 @@ def _without_skip(chosen: Choice, other: Choice | None) -> str:
     note = f"no skip from stage 1 bypasses stage {first}, so that the output does not change until stage {first} fires"
     if other is None:
         return note
-    return f"{note}; there is one with --at {','.join('+'.join(cut) for cut in other.cuts)}"
+    return f"{note}; there is one with --at {','.join(tensor for [tensor] in other.cuts)}"
 
 
 def _fewer(trunk: Trunk, found: int, stages: int) -> str:
@@ -127,8 +133,8 @@ def _rows(trunk: Trunk, timed: Load | None, stages: int) -> list[Row]:
     if math.comb(len(before), stages - 1) <= _TRIES:
         chosen = set(itertools.combinations(before, stages - 1))
     else:
-        places = {cut: index for index, cut in enumerate(trunk.places)}
-        shorter = [{places[cut] for cut in row.cuts} - {end} for row in _rows(trunk, timed, stages - 1)[:_BEAM]]
+        places = {tensor: index for index, tensor in enumerate(trunk.places)}
+        shorter = [{places[one] for one in row.tensors} - {end} for row in _rows(trunk, timed, stages - 1)[:_BEAM]]
         chosen = {tuple(sorted({*row, new})) for row in shorter for new in {*before} - row}
     made = (Row(trunk.load, tuple(trunk.places[index] for index in (*row, end))) for row in sorted(chosen))
     rows = [row for row in made if row.follow]
@@ -144,7 +150,7 @@ def _ranked(rows: list[Row], timed: Load | None) -> list[Row]:
     if useful:
         return _quickest(useful, timed)
     near, others = _near(_filled(rows), timed, lambda row: row.longest)
-    return [*sorted(near, key=lambda row: (round(row.longest, 2), not row.reaching[0], row.longest)), *others]
+    return [*sorted(near, key=lambda row: row.longest), *others]
 
 
 def _skips(row: Row) -> bool:
@@ -164,13 +170,13 @@ def _quickest(rows: list[Row], timed: Load | None) -> list[Row]:
     earliest cuts win: of the equal maps behind a backbone, such as those of a pixel decoder's layers, the first.
     """
     near, others = _near(rows, timed, lambda row: row.running[0])
-    least = min(row.running[0] for row in near)
-    quick = [row for row in near if row.running[0] <= least + _SAME]
+    least = min(row.running[0] for row in near) + _SAME
+    quick = [row for row in near if row.running[0] <= least]
     most = max(sum(row.reaching) for row in quick)
     even = min(max(row.stages[1:]) for row in quick if sum(row.reaching) == most) + _EVEN
 
     def key(row: Row) -> tuple[float, ...]:
-        if row.running[0] > least + _SAME:
+        if row.running[0] > least:
             return 1, row.running[0]
         longest = 0.0 if all(row.reaching) else max(even, *row.stages[1:])
         return -sum(row.reaching), longest, sum(row.running[1:])
@@ -182,23 +188,7 @@ def _near(rows: list[Row], timed: Load | None, share: Callable[[Row], float]) ->
     """Return ``rows`` whose share of measured time can't be told from the least, and the others, by it; without times all."""
     if timed is None:
         return rows, []
-    times = {row.cuts: share(Row(timed, row.cuts)) for row in rows}
-    least = min(times.values()) + _NOISE
-    others = [row for row in rows if times[row.cuts] > least]
-    return [row for row in rows if times[row.cuts] <= least], sorted(others, key=lambda row: times[row.cuts])
-
-
-def _judged(
-    graph: Graph, shapes: Shapes, work: Mapping[str, float], output: str, cuts: tuple[Cut, ...]
-) -> Choice | None:
-    """Return the choice of ``cuts`` as the network will be cut, or None if the cut rule refuses them."""
-    graph, costs = priced(graph, splits(graph, cuts, output=output, shapes=shapes), shapes, work)
-    try:
-        divide(graph, cuts, output=output)
-    except NetworkError:
-        return None
-    row = Row(Load(graph, costs, output), cuts)
-    if not row.follow:
-        return None
-    every_frame = row.running[0] if row.running else 1.0
-    return Choice(cuts, every_frame, row.stages, max(0.0, 1 - sum(row.stages)), row.reaching)
+    times = [(share(Row(timed, row.tensors)), row) for row in rows]
+    least = min(time for time, _ in times) + _NOISE
+    others = sorted((one for one in times if one[0] > least), key=lambda one: one[0])
+    return [row for time, row in times if time <= least], [row for _, row in others]

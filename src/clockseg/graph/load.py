@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -18,7 +18,6 @@ from clockseg.graph.neutral import Graph, Node
 
 FRAME = 0
 """The number of the node that makes the frame."""
-Cut = tuple[str, ...]
 
 
 class Behind(NamedTuple):
@@ -37,7 +36,7 @@ class Load:
 
     >>> net = Graph((Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",))), ("x",))
     >>> load = Load(net, {"a": 1.0, "b": 6.0, "y": 1.0}, "y")
-    >>> load.share(load.needs(("b",)))
+    >>> load.share(load.needs("b"))
     0.875
     """
 
@@ -96,9 +95,9 @@ class Load:
         total = sum(work)
         return [0.0, *([one / total for one in work] if total else [1 / len(work)] * len(work))]
 
-    def needs(self, cut: Iterable[str]) -> int:
-        """Return the set of nodes that ``cut`` needs."""
-        return functools.reduce(operator.or_, (self.above[self.maker[tensor]] for tensor in cut))
+    def needs(self, tensor: str) -> int:
+        """Return the set of nodes that ``tensor`` needs."""
+        return self.above[self.maker[tensor]]
 
     def share(self, nodes: int) -> float:
         """Return the share of all work that a set of nodes has."""
@@ -131,20 +130,20 @@ def members(nodes: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of cuts, with what each stage costs if they follow each other.
+    """A row of cuts, at a tensor each, with what each stage costs if they follow each other.
 
     >>> net = Graph((Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",))), ("x",))
-    >>> row = Row(Load(net, {"a": 1.0, "b": 6.0, "y": 1.0}, "y"), (("a",), ("b",)))
+    >>> row = Row(Load(net, {"a": 1.0, "b": 6.0, "y": 1.0}, "y"), ("a", "b"))
     >>> row.follow, row.running, row.stages, row.reaching
     (True, (0.25,), (0.125, 0.75), (True, True))
     """
 
     load: Load
-    cuts: tuple[Cut, ...]
+    tensors: tuple[str, ...]
 
     @cached_property
     def _bodies(self) -> tuple[int, ...]:
-        needs = [self.load.needs(cut) for cut in self.cuts]
+        needs = [self.load.needs(tensor) for tensor in self.tensors]
         before = itertools.accumulate([0, *needs], operator.or_)
         return tuple(one & ~those for those, one in zip(before, needs, strict=False))
 
@@ -154,11 +153,11 @@ class Row:
 
     @cached_property
     def follow(self) -> bool:
-        """True if each stage reads tensors of the cut before it and nothing else, and the output is made from the last."""
-        ends = [{self.load.maker[tensor] for tensor in cut} for cut in self.cuts]
+        """True if each stage reads the cut before it and nothing else, and the output is made from the last."""
+        ends = [self.load.maker[tensor] for tensor in self.tensors]
         for body, first, then in zip(self._bodies[1:], ends, ends[1:], strict=False):
             inside = {*members(body)}
-            if not inside or not {one for node in inside for one in self.load.reads[node]} | then <= inside | first:
+            if then not in inside or not {one for node in inside for one in self.load.reads[node]} <= inside | {first}:
                 return False
         return self.reaching[-1]
 
@@ -177,13 +176,13 @@ class Row:
     @cached_property
     def running(self) -> tuple[float, ...]:
         """The share that runs on a frame on which the first, the first two, .. stages fire; without all."""
-        masks = [(1 << fired) - 1 for fired in range(1, len(self.cuts))]
+        masks = [(1 << fired) - 1 for fired in range(1, len(self.tensors))]
         return tuple(sum(share for made, share in self._shares.items() if made & mask) for mask in masks)
 
     @cached_property
     def stages(self) -> tuple[float, ...]:
         """The share of each stage alone, of what is made from it and no other."""
-        return tuple(self._shares[1 << index] for index in range(len(self.cuts)))
+        return tuple(self._shares[1 << index] for index in range(len(self.tensors)))
 
     @cached_property
     def reaching(self) -> tuple[bool, ...]:

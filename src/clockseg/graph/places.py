@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from clockseg.graph.load import FRAME, Cut, Load, members
+from clockseg.graph.load import FRAME, Load, members
 from clockseg.graph.neutral import ENLARGE, REARRANGE, Graph, Node
 from clockseg.graph.split import Shapes
 
@@ -113,16 +113,16 @@ _STEP = 0.01
 """Share of work up to which neighbours on the trunk count as one place."""
 
 
-def places(load: Load, graph: Graph, shapes: Shapes, found_at: Mapping[str, Grid]) -> tuple[Cut, ...]:
-    """Return the places to cut the network of ``load``, in order from the frame; only tensors of ``graph``, its original.
+def places(load: Load, graph: Graph, shapes: Shapes, found_at: Mapping[str, Grid]) -> tuple[str, ...]:
+    """Return the tensors to cut the network of ``load`` at, in order from the frame; only those of ``graph``, its original.
 
     ``found_at``: the tensors' ``grids``.
     """
     found = _Places(load, graph, shapes, found_at)
     step = _STEP
-    while len(cuts := found.all(step)) > MOST:
+    while len(nodes := found.apart(step)) > MOST:
         step *= 1.5
-    return cuts
+    return tuple(load.nodes[node].outputs[0] for node in sorted(nodes, key=lambda node: (found.above[node], node)))
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,6 @@ class _Places:
         """For each node, the share of work that it needs."""
         return [self.load.share(needs) for needs in self.load.above]
 
-    def all(self, step: float) -> tuple[Cut, ...]:
-        """Return the best tensors, ``step`` of the work apart, in order."""
-        return tuple(
-            (self._tensor(node),) for node in sorted(self._apart(step), key=lambda node: (self.above[node], node))
-        )
-
     @cached_property
     def _single(self) -> list[int]:
         """The nodes that are worth a cut, on branches with some work."""
@@ -156,14 +150,8 @@ class _Places:
         return [node for node in alive if self.above[node] >= _STEP and self._is_one(node)]
 
     def _is_one(self, node: int) -> bool:
-        """Return True if ``node`` makes a single tensor of the original network that holds no positions."""
-        tensors = self.load.nodes[node].outputs
-        return (
-            len(tensors) == 1
-            and tensors[0] in self.graph.maker
-            and tensors[0] not in self.graph.integers
-            and math.prod(self.shapes[tensors[0]]) > 1
-        )
+        """Return True if ``node`` makes a single tensor, and one of the original network."""
+        return len(self.load.nodes[node].outputs) == 1 and self._tensor(node) in self.graph.maker
 
     @cached_property
     def _open(self) -> list[int]:
@@ -187,28 +175,20 @@ class _Places:
         )
         return finer or self.load.nodes[node].kind == ENLARGE
 
-    def _apart(self, step: float) -> list[int]:
+    def apart(self, step: float) -> list[int]:
         """Return the best single node of each row of neighbours with less than ``step`` of the work between first and last."""
-        row_of: dict[int, list[int]] = {}
+        load, row_of = self.load, dict[int, list[int]]()
         for node in self._single:
-            before = self._nearest(node, row_of)
+            before = max((other for other in row_of if load.dominators[node] >> other & 1), default=FRAME)
             row = row_of.get(before, [])
-            if not row or self.above[node] - self.above[row[0]] >= step or not self._goes_on(before, node, step):
+            # On a side branch a node dominates little of the work that the one before it dominates.
+            beside = load.below[before] - load.costs[before] - load.below[node]
+            if not row or self.above[node] - self.above[row[0]] >= step or beside >= step:
                 row = []
             row.append(node)
             row_of[node] = row
         rows = {id(row): row for row in row_of.values()}
         return [min(row, key=self._rank) for row in rows.values()]
-
-    def _nearest(self, node: int, among: Iterable[int]) -> int:
-        """Return the nearest of ``among`` that dominates ``node``, or FRAME."""
-        before = self.load.dominators[self.load.parents[node]]
-        return max((other for other in among if before >> other & 1), default=FRAME)
-
-    def _goes_on(self, before: int, node: int, step: float) -> bool:
-        """Return True if ``node`` also dominates most of the work that ``before`` dominates, so that it is not on a side branch."""
-        below = self.load.below
-        return below[before] - self.load.costs[before] - below[node] < step
 
     def _rank(self, node: int) -> tuple[bool, int, bool, float, int]:
         """Return a sort key: tensors with positions first, then small ones, maps before tokens, little work, and late nodes."""
