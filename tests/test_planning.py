@@ -33,7 +33,7 @@ from clockseg.planning.command_time import CommandTime
 from clockseg.planning.costs import Costs, forced, measured
 from clockseg.planning.frontier import frontier
 from clockseg.planning.planner import Goal, Plan, Variant, plan
-from clockseg.planning.taping import UNKNOWN, Taped, bytes_per_frame, shares, slots
+from clockseg.planning.taping import UNKNOWN, Callbacks, Taped, bytes_per_frame, shares, slots
 from clockseg.planning.trial import Agreement, Slot, Trial, thinned
 from toy_networks import CLASSES, toy
 
@@ -293,10 +293,11 @@ def test_a_smaller_network_is_chosen_where_it_agrees(clip: Path, priced: None) -
 
 def test_tapes_stay_within_their_bytes(clip: Path, priced: None) -> None:
     most = 4_000_000
-    found = planned(clip, Goal(keep=0.9), most_bytes=most)
+    told: list[str] = []
+    found = planned(clip, Goal(keep=0.9), most_bytes=most, callbacks=Callbacks(step=told.append))
     assert 32 <= found.frames < FRAMES
     assert found.bytes <= most
-    assert found.reason == "all that 4 MB of disk space hold, 400 were allowed"
+    assert told[0] == f"4 MB of disk space hold {found.frames} frames; 400 were allowed"
     with pytest.raises(DataError, match="too few to plan on"):
         planned(clip, Goal(keep=0.9), limit=20)
 

@@ -182,7 +182,7 @@ def _text(plan: Plan, command: CommandPromise | None, seconds: float, command_se
         f"promised: {what} as on every frame, less its standard error, on the half of the video that the plan is chosen on. pixels: "
         "that share on the other half, and mIoU there.\n"
         f"Times are relative to {plan.variants[0].name}, uncut, on every frame ({1000 * plan.uncut_seconds:.1f} ms per frame in "
-        f"{plan.variants[0].net.engine}). {len(plan.trials)} schedules were tried on {plan.frames} frames ({plan.reason}) in "
+        f"{plan.variants[0].net.engine}). {len(plan.trials)} schedules were tried on {plan.frames} frames in "
         f"{seconds:.0f} s.\n"
         f"* {chosen.candidate.text} on {plan.variant.name}: promised {_percent(plan.promised)} {unit} in "
         f"{chosen.relative_time:.3f} of the time; measured on the other half {_percent(goal.agreement(chosen.held_back))}."

@@ -23,8 +23,7 @@ from clockseg.cli.terminal import columns, percent, shown, warn
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
     from clockseg.execution.recording import Recording
-    from clockseg.planning.fire_rate import FireRate
-    from clockseg.planning.tuning import Point, Replayed, Tuned
+    from clockseg.planning.tuning import FireRate, Point, Replayed, Tuned
 
 DESCRIPTION = """Find the threshold at which a clock fires on a given share of frames, on unlabelled video.
 
@@ -68,7 +67,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Record, tune, print and write; 1 if a clip failed or was cut short."""
     from clockseg.execution.recording import record
-    from clockseg.planning.fire_rate import at_fire_rate, to_record
+    from clockseg.planning.tuning import at_fire_rate, to_record
 
     check_schedule_file(args, [args.clock])
     clips = Clips(args)

@@ -11,7 +11,6 @@ from clockseg.errors import UsageError
 from clockseg.planning.trial import Agreement, Trial
 
 Measure: TypeAlias = Literal["pixel_acc", "mean_iu"]
-_SUCH_AS = {"time": 0.33, "fps": 30}
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Goal:
             raise UsageError(f"keep={self.keep!r}; give a share above 0 and at most 1, such as 0.99.")
         for name, one in (("time", self.time), ("fps", self.fps)):
             if one is not None and not 0 < one < math.inf:
-                raise UsageError(f"{name}={one!r}; give a number above 0, such as {_SUCH_AS[name]}.")
+                raise UsageError(f"{name}={one!r}; give a number above 0.")
 
     def settled(self, uncut_seconds: float) -> Goal:
         """Return the goal with ``fps`` as a ``time``, given the uncut reference's seconds per frame.

@@ -23,7 +23,6 @@ from clockseg.planning.candidates import (
     UNCORRECTED,
     VECTORS,
     Candidate,
-    Kind,
     asked_for,
     clocks,
     possible,
@@ -62,7 +61,7 @@ class Plan:
     """A plan: the ``chosen`` trial, the ``frontier``, fastest first, and all ``trials``.
 
     ``uncut_seconds``: per frame of the uncut reference, the first of ``variants``; all times are in multiples of it.
-    ``frames``: how many were looked at; ``reason``: a phrase that says why not more. ``bytes``: of the recordings.
+    ``frames``: how many were looked at. ``bytes``: of the recordings.
     """
 
     goal: Goal
@@ -73,7 +72,6 @@ class Plan:
     uncut_seconds: float
     frames: int
     bytes: int
-    reason: str = ""
 
     @property
     def variant(self) -> Variant:
@@ -110,7 +108,6 @@ class Plan:
             "engine": self.variants[0].net.engine,
             "uncut_seconds": self.uncut_seconds,
             "frames": self.frames,
-            "frames_reason": self.reason,
             "tape_bytes": self.bytes,
             "schedules": len(self.trials),
             "chosen": self._facts(self.chosen),
@@ -183,42 +180,24 @@ def plan(
     corrected = any(net.correction is not None for net in nets)
     carries = [*CARRIES, *(VECTORS if vectors else ()), *(UNCORRECTED if corrected else ())]
     kinds = [asked_for(text) for text in also]
+    # One candidate of each family that may be tried: they decide what the recordings must hold.
+    every = []
+    for net in nets:
+        families = [(kind, carry) for kind in (ORACLE, SKIP, *clocks(len(net)), *kinds) for carry in carries]
+        every.append(possible(net, [Candidate(kind, kind.numbers[0], carry) for kind, carry in families]))
     for kind in kinds:
-        _check_asked(kind, nets, carries)
-    every = [_every(net, carries, kinds) for net in nets]
+        if not any(one.kind == kind for each in every for one in each):
+            # Raises the reason, under a carry that moves.
+            schedule_of(nets[0], Candidate(kind, kind.numbers[0], carries[-1]))
     found = taped(
         nets, every, clips, len(names), most=limit, most_bytes=most_bytes, vectors=vectors, callbacks=callbacks
     )
     search = Search(goal, found.scenes, found.samples)
-    callbacks.step(
-        f"{found.frames} frames recorded ({found.reason}), {found.bytes / 1e6:.0f} MB; trying every frame and every n-th"
-    )
+    callbacks.step(f"{found.frames} frames recorded, {found.bytes / 1e6:.0f} MB; trying every frame and every n-th")
     search.start(carries)
     callbacks.step(f"{len(search.trials)} schedules tried; trying clocks")
     search.go_on([*clocks(max(map(len, nets))), *kinds])
     callbacks.step(f"{len(search.trials)} schedules tried")
-    return Plan(
-        search.goal,
-        tuple(variants),
-        search.goal.best(search.trials),
-        tuple(frontier(search.goal, search.trials)),
-        tuple(search.trials),
-        search.costs.uncut,
-        found.frames,
-        found.bytes,
-        found.reason,
-    )
-
-
-def _check_asked(kind: Kind, nets: Sequence[StagedNetwork], carries: Sequence[str]) -> None:
-    """Raise ``UsageError`` for a clock that none of the networks can run under any carry."""
-    asked = [Candidate(kind, kind.numbers[0], carry) for carry in carries]
-    if not any(possible(net, asked) for net in nets):
-        # The reason, under a carry that moves.
-        schedule_of(nets[0], asked[-1])
-
-
-def _every(net: StagedNetwork, carries: Sequence[str], kinds: Sequence[Kind]) -> list[Candidate]:
-    """Return one candidate of each family that may be tried, which decide what the recording must hold."""
-    families = [(kind, carry) for kind in (ORACLE, SKIP, *clocks(len(net)), *kinds) for carry in carries]
-    return possible(net, [Candidate(kind, kind.numbers[0], carry) for kind, carry in families])
+    goal, trials = search.goal, tuple(search.trials)
+    best, fastest = goal.best(trials), tuple(frontier(goal, trials))
+    return Plan(goal, tuple(variants), best, fastest, trials, search.costs.uncut, found.frames, found.bytes)

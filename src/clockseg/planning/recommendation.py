@@ -36,18 +36,17 @@ def recommend(
     *,
     engine: str = "auto",
     threads: int | None = None,
-    frames: int = FRAMES,
     callbacks: Callbacks = Callbacks(),  # noqa: B008 - frozen
 ) -> CutNetwork:
     """Measure schedules on ``clips``, write the best one into the sidecar, and return the network with it.
 
     It is the one that agrees most on all frames, since nothing is promised of other ones. ``engine``, ``threads``: to measure
-    in; ``frames``: looked at. Errors as of ``plan``; ``UsageError`` for instances.
+    in. Errors as of ``plan``; ``UsageError`` for instances.
     """
     net = load(cut.file, engine=engine, threads=threads)
     if kind_of(net) == "instances":
         raise UsageError(f"network {net.name!r} gives instances; schedules are compared by their label maps.")
-    found = plan([Variant(net, str(cut.file))], clips, Goal(time=SHARE), limit=frames, callbacks=callbacks)
+    found = plan([Variant(net, str(cut.file))], clips, Goal(time=SHARE), limit=FRAMES, callbacks=callbacks)
     in_time = [one for one in found.trials if one.relative_time <= SHARE]
     best = max(in_time, key=lambda one: (one.tuned + one.held_back).pixel_acc, default=found.chosen)
     agreement = (best.tuned + best.held_back).pixel_acc

@@ -93,16 +93,15 @@ def read_schedule_file(path: str | os.PathLike[str]) -> ScheduleFile:
         raise DataError(f"{path} can't be read ({error.strerror}). {_EXAMPLE}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not valid TOML ({error}). {_EXAMPLE}") from None
-    file = _parsed(found, str(path))
-    return replace(file, run=_placed(file.run, lambda network: os.path.normpath(Path(path).parent / network)))
+    return _placed(_parsed(found, str(path)), lambda network: os.path.normpath(Path(path).parent / network))
 
 
-def _placed(run: Mapping[str, str], place: Callable[[str], str]) -> dict[str, str]:
-    """Return ``run`` with the path of its network's file changed by ``place``; the name of a bundled network stays."""
-    return {
-        key: place(value) if key == "network" and Path(value).suffix in NETWORK_FILES else value
-        for key, value in run.items()
-    }
+def _placed(file: ScheduleFile, place: Callable[[str], str]) -> ScheduleFile:
+    """Return ``file`` with the path of its network's file changed by ``place``; the name of a bundled network stays."""
+    network = file.run.get("network", "")
+    if Path(network).suffix not in NETWORK_FILES:
+        return file
+    return replace(file, run={**file.run, "network": place(network)})
 
 
 def _parsed(found: dict[str, Any], path: str) -> ScheduleFile:
@@ -135,9 +134,9 @@ def write_schedule_file(file: ScheduleFile, path: str | os.PathLike[str], *, ove
     target = Path(path)
     if target.exists() and not overwrite:
         raise UsageError(f"{target} exists already; give another name, or overwrite it.")
-    file = replace(file, run=_placed(file.run, lambda network: os.path.relpath(network, target.parent)))
     with whole(target) as part:
-        part.write_text(dump(file), encoding="utf-8")
+        placed = _placed(file, lambda network: os.path.relpath(network, target.parent))
+        part.write_text(dump(placed), encoding="utf-8")
 
 
 def dump(file: ScheduleFile) -> str:

@@ -14,7 +14,7 @@ from clockseg.errors import DataError
 from clockseg.evaluation.labels import checked_labels
 from clockseg.execution.recording import Recording, needs
 from clockseg.planning.candidates import Candidate, schedule_of
-from clockseg.planning.trial import Scene, Slot, Truth
+from clockseg.planning.trial import Scene, Slot, Truth, thinned
 from clockseg.video.threads import prefetch
 
 BLOCKS = 10
@@ -44,14 +44,11 @@ class Callbacks(NamedTuple):
 
 @dataclass(eq=False)
 class Taped:
-    """One scene per network, the reference's first, and consecutive frames to time.
+    """The reference's labels, one scene per network, the reference's first, and consecutive frames to time."""
 
-    ``reason``: a phrase that says why there are no more frames.
-    """
-
+    truth: Truth
     scenes: list[Scene]
     samples: list[ClipFrame] = field(default_factory=list)
-    reason: str = ""
 
     @classmethod
     def empty(cls, nets: Sequence[StagedNetwork], candidates: Sequence[Sequence[Candidate]], classes: int) -> Taped:
@@ -60,12 +57,13 @@ class Taped:
         for number, (net, each) in enumerate(zip(nets, candidates, strict=True)):
             keep = needs(net, [schedule_of(net, one) for one in each], outputs=True)
             scenes.append(Scene(number, Recording(net, keep), truth))
-        return cls(scenes)
+        return cls(truth, scenes)
 
     def add(self, frame: ClipFrame, slot: Slot) -> None:
         """Run every network on one more frame and record it."""
         outputs = [scene.recording.add(frame.picture, vectors=frame.vectors, first=slot.first) for scene in self.scenes]
-        self.scenes[0].truth.add(slot, checked_labels(outputs[0], self.scenes[0].recording.net))
+        self.truth.slots.append(slot)
+        self.truth.labels.append(thinned(checked_labels(outputs[0], self.scenes[0].recording.net)))
         room = len(self.samples) < max(LEAST_SAMPLES, min(SAMPLES, SAMPLE_BYTES // frame.image.nbytes))
         # Only consecutive frames show the motion of a camera.
         if room and (not slot.first or not self.samples) and len(self.samples) == self.frames - 1:
@@ -73,8 +71,8 @@ class Taped:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all recordings and labels."""
-        return sum(scene.recording.store.bytes for scene in self.scenes) + self.scenes[0].truth.store.bytes
+        """Bytes of all recordings."""
+        return sum(scene.recording.store.bytes for scene in self.scenes)
 
     @property
     def frames(self) -> int:
@@ -83,9 +81,8 @@ class Taped:
 
 def first_frame(clips: Sequence[Clip]) -> ClipFrame:
     """Return the first frame, with its vectors if it has any; ``DataError`` if there is none."""
-    for clip in clips:
-        for frame in clip.frames(vectors=True):
-            return frame
+    for frame in chain.from_iterable(clip.frames(vectors=True) for clip in clips):
+        return frame
     raise DataError("there is no frame to plan on.")
 
 
@@ -109,22 +106,18 @@ def taped(
     room = max(1, most_bytes // bytes_per_frame(some, clips, vectors=vectors))
     lengths = [clip_length(clip) for clip in clips]
     counts = shares(lengths, min(most, room))
+    if room < min(most, sum(lengths)):
+        callbacks.step(f"{most_bytes / 1e6:,.0f} MB of disk space hold {room} frames; {most} were allowed")
     for clip, length, count in zip(clips, lengths, counts, strict=True):
         start = 1_000_000 * made.frames
         for frame, slot in _frames_of(clip, slots(length, count), vectors, callbacks.problem):
             made.add(frame, slot._replace(block=start + slot.block))
             callbacks.frames(made.frames, sum(counts))
         clip.check_unchanged()
-    if made.frames >= most:
-        made.reason = f"the limit of {most}"
-    elif made.frames >= room:
-        made.reason = f"all that {most_bytes / 1e6:,.0f} MB of disk space hold, {most} were allowed"
-    else:
-        made.reason = f"all there are, {most} were allowed"
     if made.frames < LEAST_FRAMES:
         raise DataError(
-            f"{made.frames} frames ({made.reason}) are too few to plan on; give video with {LEAST_FRAMES} frames or more, a "
-            "larger --limit or --disk, or a smaller --size."
+            f"{made.frames} frames are too few to plan on; give video with {LEAST_FRAMES} frames or more, a larger --limit or "
+            "--disk, or a smaller --size."
         )
     return made
 

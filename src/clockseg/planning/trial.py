@@ -15,7 +15,7 @@ import numpy as np
 
 from clockseg.evaluation.labels import checked_labels
 from clockseg.evaluation.metrics import AGREEMENT_SHARE, finite
-from clockseg.execution.recording import Recording, Store
+from clockseg.execution.recording import Recording
 from clockseg.execution.replay import Key, Promise
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Costs
@@ -99,20 +99,11 @@ class Trial:
 
 @dataclass(eq=False)
 class Truth:
-    """The reference's subsampled labels on every frame, which variants are scored against."""
+    """The slot and the reference's labels, subsampled, of every frame: variants are scored against these."""
 
     classes: int
     slots: list[Slot] = field(default_factory=list)
-    store: Store = field(default_factory=Store)
-    places: list[int] = field(default_factory=list)
-
-    def add(self, slot: Slot, labels: Labels) -> None:
-        self.slots.append(slot)
-        self.places.append(self.store.add(thinned(labels)))
-
-    def __getitem__(self, index: int) -> Labels:
-        found: Labels = self.store[self.places[index]]
-        return found
+    labels: list[Labels] = field(default_factory=list)
 
 
 def thinned(labels: Labels) -> Labels:
@@ -157,7 +148,7 @@ class Scene:
         found = self.known.get((output.key, index))
         if found is None:
             shown = thinned(checked_labels(output.value, self.recording.net))
-            found = self.known[output.key, index] = Agreement.of(self.truth[index], shown, self.truth.classes)
+            found = self.known[output.key, index] = Agreement.of(self.truth.labels[index], shown, self.truth.classes)
         return found
 
 
