@@ -114,8 +114,7 @@ def test_a_picture_that_is_turned(tmp_path: Path) -> None:
 
 
 def test_the_field_lies_where_its_blocks_do_however_the_picture_is_turned(tmp_path: Path) -> None:
-    from clockseg.video.movie import coded_axes
-    from clockseg.video.side_data import Turn
+    from clockseg.video.upright import AS_STORED
 
     # An odd size: the last cells stick out, and turned they come first.
     width, height = 61, 43
@@ -125,9 +124,10 @@ def test_the_field_lies_where_its_blocks_do_however_the_picture_is_turned(tmp_pa
         for mirror in (1, -1):
             a, b = matrix
             whole = (a, b, 0, -b * mirror, a * mirror, 0, 0, 0, 1)
-            told = Vectors(1, blocks, (width, height), coded_axes((width, height), Turn.of(whole)))
+            upright = AS_STORED.turned(whole)
+            told = Vectors(1, blocks, (width, height), upright.axes((width, height)))
             field, known = told.cells
-            marked = Turn.of(whole)(np.repeat(np.repeat(known, 8, 0), 8, 1)[:height, :width])
+            marked = upright(np.repeat(np.repeat(known, 8, 0), 8, 1)[:height, :width])
             lone = replace(told)
             lone.__dict__["cells"] = (np.where(known[..., None], field, 0), np.ones_like(known))
             found = lone.flow(marked.shape[1], marked.shape[0])

@@ -9,7 +9,7 @@ import pytest
 
 from clockseg.datasets import known_classes, official
 from clockseg.errors import DataError, UsageError
-from clockseg.video.read import natural_key
+from clockseg.video.images import natural_key
 from dataset_trees import labels, nyud, save, scene, write_list
 
 

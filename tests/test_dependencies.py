@@ -8,14 +8,11 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import av
-import numpy as np
-import pytest
 
 from clockseg.video import open_clip
-from video_making import picture, write_video
+from video_making import picture
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {
@@ -65,33 +62,6 @@ def test_one_module_opens_containers() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("av.open", "av.container.open")
     }
     assert len(opening) == 1
-
-
-@pytest.fixture
-def clip(tmp_path: Path) -> Path:
-    return write_video(tmp_path / "a.mkv", [picture(64, 48, seed) for seed in range(3)])
-
-
-def test_a_pyav_without_the_keyword_for_metadata_opens_videos(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = av.open
-    expected = np.stack([frame.image for frame in open_clip(clip)])
-
-    def without(file: Any, mode: str | None = None, **options: Any) -> Any:
-        if "metadata_errors" in options:
-            raise TypeError("open() got an unexpected keyword argument 'metadata_errors'")
-        return real(file, mode, **options)
-
-    monkeypatch.setattr(av, "open", without)
-    assert np.array_equal(np.stack([frame.image for frame in open_clip(clip)]), expected)
-
-
-def test_another_type_error_is_not_hidden(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any, **__: Any) -> Any:
-        raise TypeError("another reason")
-
-    monkeypatch.setattr(av, "open", broken)
-    with pytest.raises(TypeError, match="another reason"):
-        open_clip(clip)
 
 
 def test_metadata_that_is_not_utf8_does_not_make_a_video_unreadable(tmp_path: Path) -> None:

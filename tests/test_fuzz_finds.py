@@ -31,7 +31,7 @@ from clockseg.planning.schedule_file import read_schedule_file
 from clockseg.segmenting.manifest import Entry, manifest
 from clockseg.segmenting.results import folder_name
 from clockseg.segmenting.segmentation import segment
-from clockseg.video.stills import Page, pages
+from clockseg.video.images import Page, pages
 from hostile_graphs import HOSTILE, hostile
 from toy_networks import toy
 from video_making import picture, write_video

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clockseg.video import Span, open_clip
-from clockseg.video.fields import deinterlaced
+from clockseg.video.sequence import deinterlaced
 from video_making import picture, write_video
 
 WIDTH, HEIGHT, FRAMES = 96, 64, 24

@@ -16,7 +16,7 @@ import pytest
 from clockseg.errors import VideoError
 from clockseg.video import Frame, Span, open_clip
 from clockseg.video.colour import ToRGB
-from clockseg.video.side_data import UPRIGHT
+from clockseg.video.upright import AS_STORED
 from made_videos import drawn
 from video_making import MS, data_folder, picture, stream_times, write_video
 
@@ -105,7 +105,7 @@ def test_rotation(tmp_path, rotation, flip):
 
 def test_upright_leaves_a_picture_without_a_matrix_alone():
     image = picture(4, 2)
-    assert np.array_equal(UPRIGHT(image), image)
+    assert np.array_equal(AS_STORED(image), image)
 
 
 def rgb_of(yuv: tuple[int, int, int], matrix: int, full: bool, depth: int) -> np.ndarray:

@@ -8,8 +8,8 @@ import pytest
 
 from clockseg.errors import UsageError, VideoError
 from clockseg.video import OverlayWriter, open_clip
+from clockseg.video.drawing import fitted
 from clockseg.video.join import join
-from clockseg.video.overlay import fitted
 from video_making import picture, stream_times, with_sound, write_video
 
 

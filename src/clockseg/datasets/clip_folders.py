@@ -15,7 +15,7 @@ from clockseg.datasets.classes import read_classes
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.folders import absolute, files, folders, name_of, pictures
 from clockseg.errors import DataError
-from clockseg.video.read import IMAGE_SUFFIXES
+from clockseg.video.images import IMAGE_SUFFIXES
 
 LAYOUT = (
     "DATA is a folder of clips (CLIP/images/*, CLIP/labels/*.png, classes.json beside the clips), a folder of pictures "

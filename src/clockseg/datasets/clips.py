@@ -20,7 +20,7 @@ from clockseg.errors import DataError, UsageError
 from clockseg.files import SourceFiles
 from clockseg.types import Array, Image, Labels
 from clockseg.video.clip import Clip as Video
-from clockseg.video.planar import Decoded
+from clockseg.video.colour import Decoded
 from clockseg.video.read import open_clip
 
 

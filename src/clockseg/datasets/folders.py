@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from clockseg.errors import DataError
-from clockseg.video.read import IMAGE_SUFFIXES, natural_key
+from clockseg.video.images import IMAGE_SUFFIXES, natural_key
 
 
 def entries(folder: Path) -> list[Path]:

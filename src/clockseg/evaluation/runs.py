@@ -21,7 +21,7 @@ from clockseg.datasets.clips import ClipFrame
 from clockseg.evaluation.cost import Meter
 from clockseg.showing.seeing import Shown, Stream
 from clockseg.showing.stream import stream
-from clockseg.video.planar import rgb
+from clockseg.video.colour import rgb
 
 
 class Interleaving:

@@ -22,8 +22,8 @@ from clockseg.live.source import ALLOWED, Source
 from clockseg.video import open_clip
 from clockseg.video.colour import ToRGB
 from clockseg.video.decode import Damage, checked_stream, open_for_reading, pictures, reason
-from clockseg.video.fields import deinterlaced
 from clockseg.video.movie import converted
+from clockseg.video.sequence import deinterlaced
 
 SILENCE_SECONDS = 10.0
 """After so long without an answer or a packet, a URL counts as gone."""

@@ -19,7 +19,7 @@ from clockseg.report.run import Run
 from clockseg.types import Array, Image, Size
 from clockseg.video import Clip, Span, open_clip
 from clockseg.video.decode import open_input
-from clockseg.video.overlay import OverlayWriter
+from clockseg.video.drawing import OverlayWriter
 
 Choice = Literal["auto", "embed", "reference", "none"]
 """Ways to show the video; "auto" embeds short ones."""

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 from clockseg.errors import UsageError
 from clockseg.files import printable
 from clockseg.segmenting.results import FILES, apart, folder_name, is_result
-from clockseg.video.read import IMAGE_SUFFIXES, natural_key
+from clockseg.video.images import IMAGE_SUFFIXES, natural_key
 
 _VIDEOS = """3g2 3gp asf avi dav divx dv f4v flv gif h264 h265 hevc ivf m2ts m2v m4v mjpeg mjpg mkv mov mp4 mpeg mpg mts mxf nut
     ogm ogv qt rm rmvb ts vob webm wmv y4m"""

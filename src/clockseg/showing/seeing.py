@@ -21,7 +21,7 @@ from clockseg.clockwork.trace import Record
 from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import KeyMaps
 from clockseg.types import Size
-from clockseg.video.planar import rgb
+from clockseg.video.colour import rgb
 
 MakeSession: TypeAlias = Callable[[StagedNetwork, Schedule], Session]
 

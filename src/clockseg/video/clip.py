@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,8 +18,8 @@ from clockseg.carry.vectors import Vectors
 from clockseg.errors import UsageError, VideoError
 from clockseg.files import SourceFiles, changed
 from clockseg.types import Image, Size
+from clockseg.video.colour import Decoded
 from clockseg.video.decode import ALLOWED, Damage
-from clockseg.video.planar import Decoded
 
 
 @dataclass(frozen=True)
@@ -128,17 +129,7 @@ class Frame:
         return width, height
 
 
-@dataclass(frozen=True)
-class Header:
-    """The values in the container's header: hints, none of which is relied on."""
-
-    fps: Fraction | None = None
-    frames: int | None = None
-    duration_seconds: float | None = None
-    has_audio: bool = False
-
-
-class Clip:
+class Clip(ABC):
     """The frames of one input, in order. It can be iterated several times; each pass decodes again.
 
     ``name`` (the stem), ``path``, ``kind`` ("video" or "images"), ``fps`` (average, None if unknown), ``frames_hint``
@@ -147,28 +138,23 @@ class Clip:
     only if not one frame can be decoded. Made by :func:`open_clip`.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        header: Header,
-        source: Callable[[Damage], Iterator[Frame]],
-        *,
-        kind: Literal["video", "images"],
-        span: Span = WHOLE,
-        files: SourceFiles,
-    ) -> None:
-        self.path, self._files = path, files
-        self.kind: Literal["video", "images"] = kind
+    kind: Literal["video", "images"]
+    fps: Fraction | None = None
+    frames_hint: int | None = None
+    duration_seconds: float | None = None
+    has_audio = False
+
+    def __init__(self, path: Path, files: SourceFiles, span: Span = WHOLE) -> None:
+        self.path, self._files, self._span = path, files, span
         # "." and ".." have no name of their own; a link keeps the name it was given by.
         named = path.resolve() if path.name in ("", "..") else path
         self.name = named.name if path.is_dir() else named.stem
-        self.fps = header.fps
-        self.frames_hint = header.frames
-        self.duration_seconds = header.duration_seconds
-        self.has_audio = header.has_audio
-        self._source, self._span = source, span
         self._damage = Damage()
         self._closed = False
+
+    @abstractmethod
+    def _decoded(self, damage: Damage) -> Iterator[Frame]:
+        """Decode the files again, and record losses in ``damage``."""
 
     def __iter__(self) -> Iterator[Frame]:
         if self._closed:
@@ -231,7 +217,7 @@ class Clip:
     def _frames(self, damage: Damage) -> Iterator[Frame]:
         self._files.check()
         start = perf_counter()
-        for frame in self._source(damage):
+        for frame in self._decoded(damage):
             if self._closed:
                 return
             yield replace(frame, decode_seconds=perf_counter() - start)

@@ -1,17 +1,21 @@
-"""Conversion of decoded pictures, of any pixel format and orientation, to upright RGB."""
+"""Conversion of decoded pictures, of any pixel format and orientation, to upright RGB, at once or where they are read."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import av
+import cv2
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
+from clockseg.carry.flow import shrunk
 from clockseg.errors import VideoError
-from clockseg.types import Array, Image
+from clockseg.types import Array, Image, Size
 from clockseg.video.hdr import BT2020, Signal, ToSDR, signal_of
-from clockseg.video.side_data import NO_CROP, UPRIGHT, Crop, SideDataReader, Turn, turn_of
+from clockseg.video.upright import AS_STORED, SideData, Upright
 
 # What a stream says of its matrix (ITU-T H.273 numbers) -> the swscale matrix of the same coefficients.
 _MATRICES = {
@@ -43,28 +47,74 @@ def matrix_for(height: int) -> Colorspace:
     return Colorspace.ITU709 if height >= HD_HEIGHT else Colorspace.ITU601
 
 
+class Decoded:
+    """A decoded picture, 8-bit YUV 4:2:0 as it is to be shown, that becomes RGB when it is first read as an array.
+
+    Threads may share it. ``shape``, ``dtype``, ``ndim`` and ``nbytes`` are those of the array, uint8 RGB [h, w, 3].
+    """
+
+    dtype, ndim = np.dtype(np.uint8), 3
+
+    def __init__(self, frame: av.VideoFrame, convert: Callable[[], Image]) -> None:
+        self.frame, self.shape = frame, (frame.height, frame.width, 3)
+        self.nbytes = frame.height * frame.width * 3
+        self._convert, self._lock = convert, threading.Lock()
+        self._image: Image | None = None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Image:
+        with self._lock:
+            if self._image is None:
+                self._image = self._convert()
+        return np.array(self._image, dtype, copy=copy)
+
+    def grey(self, size: Size) -> Array:
+        """Return the picture in grey, uint8 [h, w] of ``size`` (w, h), from its luma alone."""
+        return np.asarray(cv2.LUT(shrunk(planes_of(self.frame)[0], size), STRETCHED))
+
+
+def rgb(picture: Any) -> Any:
+    """Return a decoded picture as uint8 RGB [h, w, 3], and anything else as it is."""
+    return np.asarray(picture) if isinstance(picture, Decoded) else picture
+
+
+def planes_of(frame: av.VideoFrame) -> list[Array]:
+    """Return the planes of 8-bit YUV 4:2:0: Y uint8 [h, w], U and V uint8 [h / 2, w / 2]; changing them changes the frame."""
+    halved = -(-frame.height // 2), -(-frame.width // 2)
+    sides = (frame.height, frame.width), halved, halved
+    rows = [np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size) for plane in frame.planes]
+    return [plane[:height, :width] for plane, (height, width) in zip(rows, sides, strict=True)]
+
+
 class ToRGB:
     """Converts pictures to upright uint8 RGB [h, w, 3], in the colours of BT.709.
 
     Matrix, range, primaries and transfer are the picture's own; without them BT.709 from 720 lines up, BT.601 below, limited
-    range. HDR becomes SDR, wide gamuts are brought to BT.709 (``ToSDR``). Alpha is dropped. ``turn``: how the last picture
-    was turned. One swscale context serves all frames: one a frame lets the memory grow.
+    range. HDR becomes SDR, wide gamuts are brought to BT.709 (``ToSDR``). Alpha is dropped. ``crop``: the cut of the container;
+    ``upright``: how the last picture is shown. One swscale context serves all frames: one a frame lets the memory grow.
     """
 
-    def __init__(self, max_pixels: int, crop: Crop = NO_CROP) -> None:
-        self.max_pixels, self.crop = max_pixels, crop
+    def __init__(self, max_pixels: int, crop: Upright = AS_STORED) -> None:
+        self.max_pixels, self._crop = max_pixels, crop
         self._reformatter = VideoReformatter()
         self._sdr: dict[Signal, ToSDR] = {}
-        self.side_data = SideDataReader()
+        self.side_data = SideData()
         self._shape: tuple[int, int, int] | None = None
-        self.turn = UPRIGHT
+        self.upright = AS_STORED
         self._lock = threading.Lock()
 
     def __call__(self, picture: av.VideoFrame) -> Image:
-        return self.convert(picture, self.look(picture), self.turn)
+        return self._converted(picture, self._look(picture), self.upright)
 
-    def look(self, picture: av.VideoFrame) -> Signal:
-        """Return the signal of the next picture, which ``convert`` takes; pictures are looked at in the order of the stream."""
+    def lazily(self, picture: av.VideoFrame) -> Image | Decoded:
+        """Convert a picture; one that is 8-bit YUV 4:2:0 of limited range, as it is to be shown, where it is read."""
+        signal = self._look(picture)
+        planar = picture.format.name == "yuv420p" and picture.color_range != ColorRange.JPEG
+        if planar and self.upright == AS_STORED and signal.plain:
+            return Decoded(picture, lambda: self._converted(picture, signal, AS_STORED))
+        return self._converted(picture, signal, self.upright)
+
+    def _look(self, picture: av.VideoFrame) -> Signal:
+        """Return the signal of the next picture in the order of the stream, and note how it is shown."""
         check_pixels(picture.width, picture.height, self.max_pixels)
         if picture.format.name in _FATAL:
             raise VideoError(f"pixels of the format {picture.format.name} can't be read")
@@ -72,28 +122,16 @@ class ToRGB:
             raise VideoError("colours of the matrix YCgCo can't be read. Convert the video to RGB or BT.709")
         shape = (picture.width, picture.height, picture.rotation)
         if picture.key_frame or shape != self._shape:  # where its side data may have changed
-            self._shape, self.turn = shape, turn_of(picture, self.side_data)
+            self._shape, self.upright = shape, self.side_data.upright(picture, self._crop)
         return signal_of(picture)
 
-    def convert(self, picture: av.VideoFrame, signal: Signal, turn: Turn) -> Image:
-        """Convert a picture and turn it; threads take turns."""
+    def _converted(self, picture: av.VideoFrame, signal: Signal, upright: Upright) -> Image:
         with self._lock:
             if signal.plain:
-                image = self._rgb(picture, signal, 8)
-            else:
-                if signal not in self._sdr:
-                    self._sdr[signal] = ToSDR(signal)
-                image = self._sdr[signal](self._rgb(picture, signal, 16))
-        return turn(self.crop(image))
-
-    def is_plain(self, picture: av.VideoFrame, signal: Signal) -> bool:
-        """Return True if the picture, the last one looked at, is 8-bit YUV 4:2:0 of limited range as it is to be shown.
-
-        That is: upright, uncropped, and in the primaries and the transfer of BT.709.
-        """
-        planar = picture.format.name == "yuv420p" and picture.color_range != ColorRange.JPEG
-        as_stored = self.turn == UPRIGHT and self.crop == NO_CROP
-        return planar and as_stored and signal.plain
+                return upright(self._rgb(picture, signal, 8))
+            if signal not in self._sdr:
+                self._sdr[signal] = ToSDR(signal)
+            return upright(self._sdr[signal](self._rgb(picture, signal, 16)))
 
     def _rgb(self, picture: av.VideoFrame, signal: Signal, bits: int) -> Array:
         """Convert the picture to RGB of its own primaries and transfer, 8 or 16 bits."""

@@ -16,8 +16,8 @@ from av.stream import Disposition
 from clockseg.errors import VideoError
 from clockseg.video.colour import check_pixels
 
-_OPTIONAL = {"metadata_errors": "replace"}
-"""Keywords that not every supported PyAV has. PyAV 19 dropped this one: it never fails on metadata that is not UTF-8."""
+# PyAV 19 dropped the keyword: it never fails on metadata that is not UTF-8.
+_METADATA = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
 
 
 def open_for_reading(file: Any, **options: Any) -> InputContainer:
@@ -25,13 +25,7 @@ def open_for_reading(file: Any, **options: Any) -> InputContainer:
 
     Metadata that is not UTF-8 never makes a file unreadable.
     """
-    container: InputContainer
-    try:
-        container = av.open(file, "r", **options, **_OPTIONAL)
-    except TypeError as error:
-        if not any(name in str(error) for name in _OPTIONAL):
-            raise
-        container = av.open(file, "r", **options)
+    container: InputContainer = av.open(file, "r", **options, **_METADATA)
     return container
 
 

@@ -1,23 +1,16 @@
-"""The overlay video: masks or numbers drawn over the picture, encoded as H.264 in MP4."""
+"""Masks and maps of numbers drawn over a picture."""
 
 from __future__ import annotations
 
 import colorsys
-import os
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 
-import av
 import cv2
 import numpy as np
 import numpy.typing as npt
-from av.video.reformatter import ColorRange, Colorspace
 
-from clockseg.errors import UsageError, VideoError
-from clockseg.types import Array, Image, Labels, Size
-from clockseg.video.colour import matrix_for
-from clockseg.video.output import FrameWriter, writing
-from clockseg.video.planar import ToPlanes
+from clockseg.errors import UsageError
+from clockseg.types import Array, Image, Labels
 
 Colour = tuple[int, int, int]
 
@@ -59,13 +52,22 @@ def overlay(image: Image, labels: Labels, palette: Palette, *, opacity: float = 
     colours = np.asarray(palette, dtype=np.uint8).reshape(-1, 3)[:255]
     if image.shape[:2] != labels.shape:
         raise UsageError(f"the picture is {image.shape[:2]}, the labels are {labels.shape} (h, w). Give one size.")
-    table = np.zeros((256, 1, 3), np.uint8)
+    return np.asarray(tinted(image, labels, colours, opacity=opacity), dtype=np.uint8)
+
+
+def tinted(picture: Array, labels: Labels, colours: Array, *, opacity: float = 0.5, out: Array | None = None) -> Array:
+    """Blend a picture, or a plane of one, with the colours of its labels, into ``out`` if given.
+
+    ``colours``: of at most 255 ids, or their values in that plane, uint8 [classes, channels]; other ids are left clear.
+    """
+    table = np.zeros((256, 1, colours.shape[1]), np.uint8)
     table[: len(colours), 0] = colours
-    blend = cv2.addWeighted(image, 1 - opacity, cv2.applyColorMap(labels, table), opacity, 0)
+    # For a plane, half the time of applyColorMap.
+    coloured = (cv2.LUT if picture.ndim == 2 else cv2.applyColorMap)(labels, table)
+    blend = cv2.addWeighted(picture, 1 - opacity, coloured, opacity, 0, dst=out)
     if int(labels.max(initial=0)) >= len(colours):
-        clear = cv2.compare(labels, float(len(colours)), cv2.CMP_GE)
-        cv2.copyTo(image, clear, blend)
-    return np.asarray(blend, dtype=np.uint8)
+        cv2.copyTo(picture, cv2.compare(labels, float(len(colours)), cv2.CMP_GE), blend)
+    return np.asarray(blend)
 
 
 ENDS = (1.0, 99.0)
@@ -109,108 +111,3 @@ class Heat:
             return
         now = np.percentile(values[:: max(1, values.size // SAMPLED)], ENDS)
         self._ends = now if self._ends is None else self._ends + _FOLLOW * (now - self._ends)
-
-
-_TIME_BASE = Fraction(1, 90_000)
-_ENCODER = "libx264"
-# No B-frames: they make FFmpeg's readers misstate the duration of a variable rate, and the file start with an edit list.
-# With deblocking, which the preset leaves out: a fifth of the bytes at the same quality, for a twentieth of the time.
-# And no macroblock tree: x264's reads memory that it never wrote, and the bytes come out otherwise now and then.
-_OPTIONS = {"preset": "ultrafast", "crf": "28", "bf": "0", "x264-params": "mbtree=0:no-deblock=0"}
-# On every machine: the bytes depend on their number.
-_THREADS = 2
-# ITU-T H.273 numbers.
-_BT709, _BT601 = 1, 6
-
-
-class OverlayWriter(FrameWriter):
-    """Writes RGB pictures as H.264, yuv420p, in MP4 with its index in front.
-
-    Times are the input's: variable rates stay variable, and frames without a time follow at ``fps``, or 25. ``size`` (w, h),
-    or else the first picture, sets the size; odd sides are made even by repeating an edge pixel, and pictures of another
-    size are fitted in on black, aspect kept. ``options``: further options of the encoder. The file
-    gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, or aborts after an exception.
-    VideoError if the file can't be written. ``clockseg.video.join`` adds the sound of the input.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with OverlayWriter(f"{folder}/overlay.mp4", fps=25) as writer:
-    ...         writer.append(np.zeros((35, 47, 3), np.uint8), 0.0)
-    ...     sorted(os.listdir(folder))
-    ['overlay.mp4']
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        fps: Fraction | float | None = None,
-        size: Size | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(path, ".mp4", fps, _TIME_BASE)
-        self._size, self._options = size, options or {}
-
-    def append(
-        self,
-        image: Image | av.VideoFrame,
-        pts_seconds: float | None = None,
-        *,
-        duration_seconds: float | None = None,
-        pixel_aspect: Fraction = Fraction(1),
-    ) -> None:
-        """Add one picture, uint8 RGB [h, w, 3], or a frame of yuv420p with even sides and the matrix of its height.
-
-        ``duration_seconds``: how long it lasts if no other follows. ``pixel_aspect``: the width of a pixel by its height, for
-        the player; that of the first picture counts.
-        """
-        if isinstance(image, av.VideoFrame):
-            size = image.width, image.height
-        else:
-            if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
-                raise UsageError(f"the picture is {image.dtype} {list(image.shape)}. Give uint8 RGB [h, w, 3].")
-            size = image.shape[1], image.shape[0]
-        with writing(self._part.path):
-            stream = self._stream = self._stream or self._start(self._size or size, pixel_aspect)
-            if not isinstance(image, av.VideoFrame):
-                image = self._encoded.rgb(fitted(image, (stream.width, stream.height)))
-            self._put(image, pts_seconds, duration_seconds)
-
-    def _start(self, size: Size, pixel_aspect: Fraction) -> av.VideoStream:
-        """Add the stream."""
-        width, height = (side + side % 2 for side in size)
-        if _ENCODER not in av.codecs_available:
-            raise VideoError(
-                f"this build of PyAV has no {_ENCODER}, which overlays need. Install PyAV's own build (pip install --force-reinstall av), "
-                "or write no overlay."
-            )
-        options = {**_OPTIONS, **self._options}
-        stream: av.VideoStream = self._part.container.add_stream(_ENCODER, rate=self._fps, options=options)
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        context = stream.codec_context
-        context.time_base, context.thread_count = _TIME_BASE, _THREADS
-        context.color_range, context.color_primaries, context.color_trc = ColorRange.MPEG, _BT709, _BT709
-        context.sample_aspect_ratio = pixel_aspect
-        matrix = matrix_for(height)
-        context.colorspace = _BT709 if matrix is Colorspace.ITU709 else _BT601
-        self._encoded = ToPlanes(matrix)
-        return stream
-
-
-def fitted(image: Image, size: tuple[int, int]) -> Image:
-    """Fit a picture to ``size`` (w, h): repeat an edge pixel if it is one too small, else scale it and pad it with black.
-
-    >>> fitted(np.ones((3, 5, 3), np.uint8), (6, 4)).shape
-    (4, 6, 3)
-    """
-    height, width = image.shape[:2]
-    if (width, height) == size:
-        return np.ascontiguousarray(image)
-    right, below = size[0] - width, size[1] - height
-    if {right, below} <= {0, 1}:
-        return np.asarray(cv2.copyMakeBorder(image, 0, below, 0, right, cv2.BORDER_REPLICATE), dtype=np.uint8)
-    scale = min(size[0] / width, size[1] / height)
-    inner = max(1, round(width * scale)), max(1, round(height * scale))
-    canvas = np.zeros((size[1], size[0], 3), np.uint8)
-    canvas[: inner[1], : inner[0]] = cv2.resize(image, inner, interpolation=cv2.INTER_AREA)
-    return canvas

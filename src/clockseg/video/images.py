@@ -1,10 +1,11 @@
-"""The pictures in image files: still images, and the pages of TIFF files."""
+"""The frames of a folder of images or of a single one: still images, and the pages of TIFF files."""
 
 from __future__ import annotations
 
 import os
+import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -14,10 +15,75 @@ import cv2
 import numpy as np
 
 from clockseg.errors import VideoError
+from clockseg.files import SourceFiles
 from clockseg.types import Array, Image, Size
-from clockseg.video.clip import Frame
+from clockseg.video.clip import Clip, Frame
 from clockseg.video.colour import ToRGB, check_pixels
-from clockseg.video.decode import Damage, checked_stream, ends_early, open_input, pictures
+from clockseg.video.decode import ALLOWED, Damage, checked_stream, ends_early, open_input, pictures
+
+_IMAGES = "avif bmp dib dpx hdr j2k jfif jp2 jpe jpeg jpg pbm pcx pfm pgm png pnm ppm qoi ras sgi tga tif tiff webp xwd"
+IMAGE_SUFFIXES = tuple(f".{name}" for name in _IMAGES.split())
+"""Suffixes of images in a folder; any other image can be given by its name."""
+MOST_FOLDERS = 1000
+"""Subfolders in which images are looked for, to name one in the error of a folder without images."""
+
+
+class Images(Clip):
+    """The pictures of image ``files``, and all pages of a TIFF, upright by their EXIF data.
+
+    Frames are numbered by files and pages, and what is broken leaves a gap.
+    """
+
+    kind = "images"
+
+    def __init__(self, path: Path, files: Sequence[Path], *, max_pixels: int) -> None:
+        super().__init__(path, SourceFiles(files))
+        self._images, self._max_pixels = files, max_pixels
+        self.frames_hint = len(files) if len(files) > 1 else len(pages(files[0]))
+
+    def _decoded(self, damage: Damage) -> Iterator[Frame]:
+        to_rgb = ToRGB(self._max_pixels)
+        for index, (file, page) in enumerate((one, page) for one in self._images for page in pages(one)):
+            image = _still(file, page, to_rgb, damage)
+            self._files.check(file)
+            if image is not None:
+                yield Frame(index, image, file=file.name)
+
+
+def image_files(path: Path) -> list[Path]:
+    """Return the images in a folder, in natural order; ``VideoError`` if there is none."""
+    try:
+        files = [file for file in path.iterdir() if _is_image(file.name) and not file.is_dir()]
+    except OSError as error:
+        raise VideoError(f"{path}: cannot be read ({error.strerror}). {ALLOWED}") from error
+    if not files:
+        suffixes = " ".join(suffix[1:] for suffix in IMAGE_SUFFIXES)
+        raise VideoError(f"{path}: no image in this folder ({suffixes}). {_folders_to_give(path)}")
+    files.sort(key=lambda file: natural_key(file.name))
+    return files
+
+
+def _is_image(name: str) -> bool:
+    return Path(name).suffix.lower() in IMAGE_SUFFIXES and not name.startswith(".")
+
+
+def _folders_to_give(path: Path) -> str:
+    """Return advice on a folder without images: the first of its subfolders that contains some, if any does."""
+    for folder, _, names in islice(os.walk(path), MOST_FOLDERS):
+        if any(map(_is_image, names)):
+            return f"A subfolder contains images: give {folder}, and others like it, by name."
+    return "Give a folder that contains images; clockseg segment also takes one that contains videos."
+
+
+def natural_key(name: str) -> list[tuple[int, int, str]]:
+    """Return a sort key under which numbers in names sort by value.
+
+    >>> sorted(["b10.png", "b9.png", "a.png"], key=natural_key)
+    ['a.png', 'b9.png', 'b10.png']
+    """
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return [(0, int(part), part) if part[0].isdigit() else (1, 0, part) for part in parts]
+
 
 # FFmpeg decodes the first page of a TIFF alone.
 _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
@@ -82,22 +148,6 @@ def _directories(data: BinaryIO, order: str) -> Iterator[dict[int, int]]:
 def _number(data: bytes, order: str) -> int:
     [number] = struct.unpack(order + ("H" if len(data) == 2 else "I"), data)
     return int(number)
-
-
-def stills(
-    files: Sequence[Path], damage: Damage, *, max_pixels: int, unchanged: Callable[[Path], None]
-) -> Iterator[Frame]:
-    """Yield the pictures of files, and all pages of a TIFF, upright by their EXIF data.
-
-    Frames are numbered by files and pages, and what is broken leaves a gap. ``unchanged`` raises for a file that was replaced;
-    it is called after each file is read.
-    """
-    to_rgb = ToRGB(max_pixels)
-    for index, (file, page) in enumerate((one, page) for one in files for page in pages(one)):
-        image = _still(file, page, to_rgb, damage)
-        unchanged(file)
-        if image is not None:
-            yield Frame(index, image, file=file.name)
 
 
 def _still(file: Path, page: Page, to_rgb: ToRGB, damage: Damage) -> Image | None:

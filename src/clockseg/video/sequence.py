@@ -1,13 +1,18 @@
-"""Deinterlacing: one whole picture for each interlaced one."""
+"""Corrections to the sequence of decoded pictures: deinterlacing, the order of times, and the requested span."""
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Iterator
-from itertools import chain, groupby
+from fractions import Fraction
+from itertools import chain, groupby, repeat
 
 import av
 from av.filter import Graph
+
+from clockseg.video.clip import Span
+from clockseg.video.decode import Damage
 
 # FFmpeg's filter takes no smaller ones, and no network needs them.
 _LEAST_SIDE = 16
@@ -68,3 +73,45 @@ def _pulled(graph: Graph) -> av.VideoFrame | None:
 
 def _kind(picture: av.VideoFrame) -> tuple[object, ...]:
     return picture.width, picture.height, picture.format.name, picture.time_base
+
+
+# More than any encoder reorders by.
+_AHEAD = 8
+
+
+def in_order(found: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
+    """Yield the pictures as they come, with their times sorted."""
+    waiting: deque[av.VideoFrame] = deque()
+    times: list[int] = []
+    for picture in chain(found, repeat(None, _AHEAD)):
+        if picture is not None:
+            waiting.append(picture)
+            if picture.pts is not None:
+                heapq.heappush(times, picture.pts)
+        if waiting and (picture is None or len(waiting) > _AHEAD):
+            first = waiting.popleft()
+            first.pts = None if first.pts is None else heapq.heappop(times)
+            yield first
+
+
+# So many pictures in a row after the end: a single one may have a broken time, or come out of order.
+_SURE = 8
+
+
+def within(found: Iterator[av.VideoFrame], span: Span, damage: Damage, *, period: Fraction) -> Iterator[av.VideoFrame]:
+    """Yield the pictures whose times lie in the span; earlier ones are skipped.
+
+    A picture without a time comes a ``period`` after the one before. What was lost before the span counts as no loss.
+    """
+    seconds, inside, beyond = -period, span.start is None, 0
+    for picture in found:
+        timed = picture.pts is not None and picture.time_base is not None
+        seconds = picture.pts * picture.time_base if timed else seconds + period
+        beyond = beyond + 1 if span.end is not None and seconds >= span.end else 0
+        if beyond == _SURE:
+            return
+        if span.holds(seconds):
+            if not inside:
+                damage.forget()
+            inside = True
+            yield picture
