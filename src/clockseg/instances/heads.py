@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from clockseg.carry.motion import sampled
+from clockseg.carry.motion import by_channels, sampled
 from clockseg.errors import NetworkError
 from clockseg.instances.sets import INSIDE, Instances
 from clockseg.libraries import opencv
@@ -81,14 +81,9 @@ class _View:
     picture: Size
     frame: Size
 
-    def boxes(self, boxes: Array) -> Array:
-        """Return boxes in pixels of the working size as boxes in pixels of the frame, within it."""
-        wide, high = (frame / side for frame, side in zip(self.frame, self.picture, strict=True))
-        scaled = boxes * np.array([wide, high, wide, high], np.float32)
-        return np.asarray(np.clip(scaled, 0, np.tile(np.array(self.frame, np.float32), 2)), np.float32)
-
     def cells(self, planes: Array) -> Array:
-        """Return maps over the working size, float32 [h, w, n], over the picture alone."""
+        """Return maps over the working size, [n, h, w], over the picture alone, with the channels last: float32 [h, w, n]."""
+        planes = np.ascontiguousarray(planes.transpose(1, 2, 0), np.float32)
         height, width, count = planes.shape
         across = width * self.picture[0] / self.working[0]
         down = height * self.picture[1] / self.working[1]
@@ -99,26 +94,24 @@ class _View:
         x = (np.arange(columns, dtype=np.float32) + 0.5) * np.float32(across / columns) - 0.5
         y = (np.arange(rows, dtype=np.float32) + 0.5) * np.float32(down / rows) - 0.5
         places = np.stack(np.meshgrid(x, y), axis=2).astype(np.float32)
-        parts = [sampled(planes[..., start : start + 64], places) for start in range(0, count, 64)]
-        return np.concatenate([part.reshape(rows, columns, -1) for part in parts], axis=2) if parts else planes
+        return by_channels(sampled, (planes,), places) if count else planes
 
-    def instances(self, soft: Array, classes: Array, scores: Array, boxes: Array | None) -> Instances:
+    def instances(self, soft: Array, classes: Array, scores: Array, boxes: Array) -> Instances:
         """Return instances of masks over the picture; ``boxes`` in pixels of the working size crop them."""
-        if boxes is None:
-            return Instances.of(soft, classes, scores, self.frame)
-        found = Instances.of(soft, classes, scores, self.frame, boxes=self.boxes(boxes))
-        cropped = Instances.of(_cropped(soft, found), classes, scores, self.frame, boxes=found.boxes)
+        scale = np.divide(self.frame, self.picture).astype(np.float32)
+        boxes = np.clip(boxes * np.tile(scale, 2), 0, np.tile(np.array(self.frame, np.float32), 2))
+        cropped = Instances.of(_cropped(soft, boxes, self.frame), classes, scores, self.frame, boxes=boxes)
         return cropped.only((cropped.soft >= INSIDE).any(axis=(0, 1)))
 
 
-def _cropped(soft: Array, found: Instances) -> Array:
+def _cropped(soft: Array, boxes: Array, frame: Size) -> Array:
     """Return the masks, empty outside of their boxes; a box smaller than a cell leaves the cell around its centre."""
     height, width, _ = soft.shape
-    cell = np.array([found.size[0] / width, found.size[1] / height], np.float32)
+    cell = np.array([frame[0] / width, frame[1] / height], np.float32)
     x, y = ((np.arange(count) + 0.5) * side for count, side in zip((width, height), cell, strict=True))
-    centres = (found.boxes[:, :2] + found.boxes[:, 2:]) / 2
-    left, top = np.minimum(found.boxes[:, :2], centres - cell / 2).T
-    right, bottom = np.maximum(found.boxes[:, 2:], centres + cell / 2).T
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+    left, top = np.minimum(boxes[:, :2], centres - cell / 2).T
+    right, bottom = np.maximum(boxes[:, 2:], centres + cell / 2).T
     across = (x[:, None] >= left) & (x[:, None] <= right)
     down = (y[:, None] >= top) & (y[:, None] <= bottom)
     return np.asarray(soft * (across[None] & down[:, None]), np.float32)
@@ -163,13 +156,6 @@ def is_channels_first(rows: tuple[int, ...], cells: tuple[int, ...]) -> bool:
     return rows[1] == anchors if anchors in rows else rows[0] < rows[1]
 
 
-def _with_prototypes(view: _View, rows: Array, prototypes: Array, start: int, boxes: Array, kinds: Any) -> Instances:
-    """Return instances whose masks are sums of prototypes, weighted by the coefficients from column ``start`` on."""
-    classes, scores = kinds
-    planes = view.cells(np.ascontiguousarray(prototypes[0].transpose(1, 2, 0), np.float32))
-    return view.instances(_sigmoid(planes @ rows[:, start:].T), classes, scores, boxes)
-
-
 def anchors_of(cells: tuple[int, ...]) -> int:
     """Return the number of cells of a YOLO at strides 8, 16 and 32; ``cells``: height and width at stride 4.
 
@@ -196,21 +182,24 @@ def _yolov5(head: Head, arrays: list[Array], view: _View) -> Instances:
 
 def _from_rows(head: Head, rows: Array, prototypes: Array, view: _View) -> Instances:
     """Return the instances of rows of box, class scores and coefficients that no better one of their class overlaps."""
-    classes = rows.shape[1] - 4 - prototypes.shape[1]
-    scores = rows[:, 4 : 4 + classes].max(axis=1)
-    kept = _best(scores, head.score, MOST_ROWS)
-    kinds = rows[kept, 4 : 4 + classes].argmax(axis=1)
-    boxes = _corners(rows[kept, :4])
-    last = suppressed(boxes, kinds, scores[kept], head.overlap)
-    kept = kept[last]
-    return _with_prototypes(view, rows[kept], prototypes, 4 + classes, boxes[last], (kinds[last], scores[kept]))
+    last = rows.shape[1] - prototypes.shape[1]
+    rows = rows[_best(rows[:, 4:last].max(axis=1), head.score, MOST_ROWS)]
+    boxes, kinds, scores = _corners(rows[:, :4]), rows[:, 4:last].argmax(axis=1), rows[:, 4:last].max(axis=1)
+    kept = suppressed(boxes, kinds, scores, head.overlap)
+    soft = _of_prototypes(rows[kept][:, last:], prototypes, view)
+    return view.instances(soft, kinds[kept], scores[kept], boxes[kept])
+
+
+def _of_prototypes(coefficients: Array, prototypes: Array, view: _View) -> Array:
+    """Return masks that are sums of prototypes [1, m, h, w]; ``coefficients``: [n, m]."""
+    return _sigmoid(view.cells(prototypes[0]) @ coefficients.T)
 
 
 def _suppressed_yolo(head: Head, arrays: list[Array], view: _View) -> Instances:
     """Decode [1, boxes, 6 + m], corners, score, class and coefficients, and prototypes [1, m, h, w]."""
     rows = arrays[0][0].astype(np.float32)
     rows = rows[_best(rows[:, 4], head.score, MOST)]
-    return _with_prototypes(view, rows, arrays[1], 6, rows[:, :4], (rows[:, 5], rows[:, 4]))
+    return view.instances(_of_prototypes(rows[:, 6:], arrays[1], view), rows[:, 5], rows[:, 4], rows[:, :4])
 
 
 def _detr(head: Head, arrays: list[Array], view: _View) -> Instances:
@@ -219,7 +208,7 @@ def _detr(head: Head, arrays: list[Array], view: _View) -> Instances:
     scores = _sigmoid(logits)
     kept = _best(scores.max(axis=1), head.score, MOST)
     corners = _corners(boxes[kept]) * np.tile(np.array(view.working, np.float32), 2)
-    soft = _sigmoid(view.cells(np.ascontiguousarray(masks[kept].transpose(1, 2, 0))))
+    soft = _sigmoid(view.cells(masks[kept]))
     return view.instances(soft, scores[kept].argmax(axis=1), scores[kept].max(axis=1), corners)
 
 
@@ -229,20 +218,19 @@ def _queries(head: Head, arrays: list[Array], view: _View) -> Instances:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares = (powers / powers.sum(axis=1, keepdims=True))[:, :-1]
     kept = _best(shares.max(axis=1), head.score, MOST)
-    soft = _sigmoid(view.cells(np.ascontiguousarray(masks[kept].transpose(1, 2, 0))))
+    soft = _sigmoid(view.cells(masks[kept]))
     inside = soft >= INSIDE
     sure = (soft * inside).sum(axis=(0, 1)) / np.maximum(inside.sum(axis=(0, 1)), 1)
     scores = shares[kept].max(axis=1) * sure
     kinds, enough = shares[kept].argmax(axis=1), scores >= head.score
-    return view.instances(soft[..., enough], kinds[enough], scores[enough], None)
+    return Instances.of(soft[..., enough], kinds[enough], scores[enough], view.frame)
 
 
 def _rcnn(head: Head, arrays: list[Array], view: _View) -> Instances:
     """Decode boxes [n, 4], labels [n], scores [n] and masks [n, 1, h, w] over the whole working size, 0..1."""
     boxes, labels, scores, masks = arrays
     kept = _best(scores, head.score, MOST)
-    planes = masks[kept].reshape(len(kept), *masks.shape[-2:]).transpose(1, 2, 0)
-    soft = view.cells(np.ascontiguousarray(planes, np.float32))
+    soft = view.cells(masks[kept, 0])
     return view.instances(soft, labels[kept], scores[kept], boxes[kept].astype(np.float32))
 
 

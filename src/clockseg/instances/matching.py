@@ -56,9 +56,8 @@ def assignment(gains: Array) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Track:
-    """The last box of an identity, its change per frame, the frame of that box, and the key frames that have lacked it since."""
+    """The class of an identity, its last box, its change per frame, the frame of that box, and the key frames that lacked it since."""
 
-    one: int
     kind: int
     box: Array
     velocity: Array
@@ -70,7 +69,8 @@ class Track:
 class Tracker:
     """Identities from key frame to key frame, counted from 1.
 
-    ``most``: the highest that was given; ``frame``: the number of the current frame, which the caller counts.
+    ``tracks``: by identity; ``most``: the highest that was given; ``frame``: the number of the current frame, which the caller
+    counts.
     """
 
     tracks: dict[int, Track] = field(default_factory=dict)
@@ -84,18 +84,18 @@ class Tracker:
         """
         if expected is None or (expected.soft.shape[:2] != found.soft.shape[:2]):
             expected, self.tracks = found.only(slice(0)), {}
-        tracks = list(self.tracks.values())
+        known, tracks = list(self.tracks), list(self.tracks.values())
         boxes = np.array([track.box + track.velocity * (self.frame - track.frame) for track in tracks]).reshape(-1, 4)
         gains = LOST * box_overlaps(boxes, found.boxes)
-        rows = {track.one: row for row, track in enumerate(tracks)}
         for one, seen in zip(map(int, expected.ids), overlaps(expected.soft, found.soft), strict=True):
-            gains[rows[one]] = np.maximum(gains[rows[one]], seen)
+            row = known.index(one)
+            gains[row] = np.maximum(gains[row], seen)
         kinds = np.array([track.kind for track in tracks], np.int64)
         gains = np.where((kinds[:, None] == found.classes[None]) & (gains >= LOST * LEAST), gains, 0)
         ids = np.zeros(len(found), np.int64)
         for row, column in assignment(gains) if gains.size else ():
             if gains[row, column] > 0:
-                ids[column] = tracks[row].one
+                ids[column] = known[row]
         new = ids == 0
         ids[new] = self.most + 1 + np.arange(new.sum())
         self.most += int(new.sum())
@@ -110,5 +110,5 @@ class Tracker:
             last = self.tracks.get(one)
             passed = 0 if last is None else self.frame - last.frame
             velocity = np.zeros(4) if last is None or passed <= 0 else (box - last.box) / passed
-            now[one] = Track(one, kind, box, velocity, self.frame)
+            now[one] = Track(kind, box, velocity, self.frame)
         self.tracks = {one: track for one, track in missing.items() if track.missed <= PATIENCE} | now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx
@@ -24,8 +24,6 @@ KINDS = (
 )
 """The shapes of each kind of output that can be used."""
 _OTHER_TASKS = {"detect": "boxes without masks", "pose": "key points", "obb": "rotated boxes", "classify": "one class"}
-
-
 Triple = tuple[float, float, float]
 PLAIN: tuple[Triple, Triple] = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 IMAGENET: tuple[Triple, Triple] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -33,19 +31,23 @@ RF_DETR = ("dets", "labels", "masks")
 """The outputs of RF-DETR's own exporter; all of its networks read pixels normalised as ImageNet's."""
 
 
+COCO = 91
+"""Classes of a network that doesn't say how many it has: COCO's ids, with which nearly all of these are trained."""
+
+
 @dataclass(frozen=True)
 class Recognised:
     """An instance head, and what else the file tells.
 
-    ``names``: of the classes, by id; ``classes``: their number, None if unknown; ``size`` and ``stride``: the working size and
-    the multiple of its sides; ``pixels``: mean and standard deviation of the pixels of 0..1 that it reads,
-    None if unknown; ``why``: how it was recognised.
+    ``why``: how it was recognised; ``classes``: their number, None if unknown; ``names``: of the classes, by id; ``size`` and
+    ``stride``: the working size and the multiple of its sides; ``pixels``: mean and standard deviation of the pixels of 0..1
+    that it reads, None if unknown.
     """
 
     head: Head
     why: str
-    names: tuple[str, ...] = ()
     classes: int | None = None
+    names: tuple[str, ...] = ()
     size: Size | None = None
     stride: int | None = None
     pixels: tuple[Triple, Triple] | None = None
@@ -58,54 +60,38 @@ class Recognised:
     @property
     def class_names(self) -> tuple[str, ...]:
         """The names of the classes, numbered where the file has none; as many as COCO's ids if it doesn't say how many."""
-        twice = len(set(self.names)) < len(self.names)
-        return (
-            tuple(f"class {index}" for index in range(self.classes or COCO)) if twice or not self.names else self.names
-        )
-
-
-COCO = 91
-"""Classes of a network that doesn't say how many it has: COCO's ids, with which nearly all of these are trained."""
+        if self.names and len(set(self.names)) == len(self.names):
+            return self.names
+        return tuple(f"class {index}" for index in range(self.classes or COCO))
 
 
 def recognise(model: onnx.ModelProto) -> Recognised | None:
-    """Return the instance head of a network; None if its outputs are not those of one.
+    """Return the instance head of a network, by the shapes of its outputs; None if they are not those of one.
 
     ``NetworkError`` if the file's metadata names a task that gives no masks, such as a detector's.
     """
-    whole = {
-        value.name
-        for value in model.graph.output
-        if value.type.tensor_type.elem_type in (TensorProto.INT64, TensorProto.INT32)
-    }
-    return recognised(output_shapes(model), whole, {one.key: one.value for one in model.metadata_props})
-
-
-def recognised(shapes: Mapping[str, tuple[int, ...]], whole: set[str], told: Mapping[str, str]) -> Recognised | None:
-    """Return the instance head of a network by the shapes of its outputs; as ``recognise``.
-
-    ``shapes``: 0 for a side that is not known; ``whole``: the outputs of whole numbers; ``told``: the file's metadata.
-    """
+    shapes, told = output_shapes(model), {one.key: one.value for one in model.metadata_props}
     if (task := told.get("task")) in _OTHER_TASKS:
         raise NetworkError(
             f"the file's metadata says task {task!r}, which outputs {_OTHER_TASKS[task]}: its outputs are {shown(shapes)}. "
             f"Export the network for segmentation. {KINDS}"
         )
-    found = _by_shapes(shapes, whole, _names(told))
+    kinds = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
+    whole = {name for name, kind in kinds.items() if kind in (TensorProto.INT64, TensorProto.INT32)}
+    names = _names(told)
+    found = _by_shapes(shapes, whole, names)
     if found is None:
         return None
-    head, why, classes = found
-    names, yolo = _names(told), head.layout.startswith("yolo")
+    head, yolo = found.head, found.head.layout.startswith("yolo")
     settings = _literal(told.get("args", ""), dict) or {}
     least, overlap = settings.get("conf") or head.score, settings.get("iou") or head.overlap
-    return Recognised(
-        Head(head.layout, head.outputs, float(least), float(overlap)),
-        why,
-        names if classes in (None, len(names)) else (),
-        classes,
-        _size(told),
-        int(told["stride"]) if told.get("stride", "").isdigit() else 32 if yolo else None,
-        PLAIN if yolo or head.layout == "rcnn" else IMAGENET if head.outputs == RF_DETR else None,
+    return replace(
+        found,
+        head=replace(head, score=float(least), overlap=float(overlap)),
+        names=names if found.classes in (None, len(names)) else (),
+        size=_size(told),
+        stride=int(told["stride"]) if told.get("stride", "").isdigit() else 32 if yolo else None,
+        pixels=PLAIN if yolo or head.layout == "rcnn" else IMAGENET if head.outputs == RF_DETR else None,
     )
 
 
@@ -134,64 +120,51 @@ def shown(shapes: Mapping[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name} [{', '.join(str(side or '?') for side in shape)}]" for name, shape in shapes.items())
 
 
-def _by_shapes(
-    shapes: Mapping[str, tuple[int, ...]], whole: set[str], names: tuple[str, ...]
-) -> tuple[Head, str, int | None] | None:
-    by_rank = {rank: [name for name, shape in shapes.items() if len(shape) == rank] for rank in (1, 2, 3, 4)}
-    if len(by_rank[4]) != 1:
+def _by_shapes(shapes: Mapping[str, tuple[int, ...]], whole: set[str], names: tuple[str, ...]) -> Recognised | None:
+    """Recognise a head; ``whole``: the outputs of whole numbers, ``names``: those of the classes that the file tells."""
+    flat, pairs, rows, found = ([name for name, shape in shapes.items() if len(shape) == rank] for rank in (1, 2, 3, 4))
+    if len(found) != 1:
         return None
-    [maps] = by_rank[4]
-    if len(by_rank[2]) == 1 and len(by_rank[1]) == 2:
-        return _as_rcnn(by_rank[2][0], by_rank[1], maps, shapes, whole)
-    rows = by_rank[3]
+    [maps] = found
     count = shapes[maps][1]
+    if len(pairs) == 1 and len(flat) == 2:
+        labels = [name for name in flat if name in whole]
+        if shapes[pairs[0]][1] != 4 or len(labels) != 1 or count not in (0, 1):
+            return None
+        [scores] = {*flat} - {*labels}
+        head = Head("rcnn", (pairs[0], labels[0], scores, maps), score=0.5)
+        return Recognised(head, "boxes, labels, scores and masks (Mask R-CNN)")
     if len(rows) == 2 and len(shapes) == 3 and {shapes[name][1] for name in rows} == {count}:
         boxes = [name for name in rows if shapes[name][2] == 4 and name != "labels"]
         if boxes:
             logits = next(name for name in rows if name != boxes[0])
             why = f"boxes, class logits and masks of {count} queries (RF-DETR, DETR)"
-            return Head("detr", (boxes[0], logits, maps), score=0.5), why, shapes[logits][2]
+            return Recognised(Head("detr", (boxes[0], logits, maps), score=0.5), why, shapes[logits][2])
     # An output as high and wide as the maps is another map: class ids, or a confidence.
     if len(rows) == 1 and count and shapes[rows[0]][1:] != shapes[maps][2:]:
         return _with_one(rows[0], maps, shapes, names)
     return None
 
 
-def _as_rcnn(
-    boxes: str, flat: list[str], maps: str, shapes: Mapping[str, tuple[int, ...]], whole: set[str]
-) -> tuple[Head, str, int | None] | None:
-    labels = [name for name in flat if name in whole]
-    if shapes[boxes][1] != 4 or len(labels) != 1 or shapes[maps][1] not in (0, 1):
-        return None
-    [scores] = {*flat} - {*labels}
-    return (
-        Head("rcnn", (boxes, labels[0], scores, maps), score=0.5),
-        "boxes, labels, scores and masks (Mask R-CNN)",
-        None,
-    )
-
-
-def _with_one(
-    rows: str, maps: str, shapes: Mapping[str, tuple[int, ...]], names: tuple[str, ...]
-) -> tuple[Head, str, int | None] | None:
+def _with_one(rows: str, maps: str, shapes: Mapping[str, tuple[int, ...]], names: tuple[str, ...]) -> Recognised | None:
     """Recognise a YOLO, or queries: one output of rows beside the maps."""
     (_, first, last), count = shapes[rows], shapes[maps][1]
     if first == count and last > 1:
         why = f"class logits and masks of {count} queries (a mask transformer)"
-        return Head("queries", (rows, maps), score=0.5), why, last - 1
+        return Recognised(Head("queries", (rows, maps), score=0.5), why, last - 1)
     if last == 6 + count and not 4 + count < first < last:
         why = f"{first or 'some'} boxes after suppression, with {count} coefficients of prototypes (YOLO)"
-        return Head("yolo-suppressed", (rows, maps)), why, len(names) or None
+        return Recognised(Head("yolo-suppressed", (rows, maps)), why, len(names) or None)
     if first == 3 * anchors_of(shapes[maps][2:]) and first:
         why = f"boxes with objectness, {last - 5 - count} class scores and {count} coefficients of prototypes (YOLOv5)"
-        return Head("yolov5", (rows, maps)), why, last - 5 - count
+        return Recognised(Head("yolov5", (rows, maps)), why, last - 5 - count)
     expected = 4 + len(names) + count
     by_anchors = first if is_channels_first((first, last), shapes[maps][2:]) else last
     channels = expected if names and expected in (first, last) else by_anchors or max(first, last)
     if channels <= 4 + count:
         return None
     why = f"boxes with {channels - 4 - count} class scores and {count} coefficients of prototypes (YOLO)"
-    return Head("yolo", (rows, maps)), why, channels - 4 - count
+    return Recognised(Head("yolo", (rows, maps)), why, channels - 4 - count)
 
 
 def _names(told: Mapping[str, str]) -> tuple[str, ...]:

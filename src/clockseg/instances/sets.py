@@ -92,14 +92,8 @@ class Instances:
         return replace(kept, boxes=np.stack([left, top, right, bottom], axis=1).astype(np.float32))
 
 
-@dataclass(frozen=True)
 class InstanceMaps(Maps):
-    """The masks of instances with their identities, as one plane whose channels are the instances.
-
-    ``given``: the instances. ``mixed``: True if the masks are an average, so that their boxes are not known.
-    """
-
-    mixed: bool = False
+    """The masks of instances with their identities, as one plane whose channels are the instances. ``given``: the instances."""
 
     @classmethod
     def of(cls, value: Any) -> InstanceMaps:
@@ -107,10 +101,10 @@ class InstanceMaps(Maps):
         return cls({"masks": value.soft}, value)
 
     def value(self) -> Instances:
-        """Return the instances with these masks, and the bounds of the masks as boxes."""
+        """Return the instances with these masks, and the bounds of the masks as boxes unless they are as given."""
         found: Instances = self.given
         plane = self.planes["masks"]
-        return found if plane is found.soft and not self.mixed else replace(found, soft=without_specks(plane)).bounded()
+        return found if plane is found.soft else replace(found, soft=without_specks(plane)).bounded()
 
     def moved(self, motion: Motion) -> Maps:
         """Return the masks warped along ``motion``."""
@@ -121,21 +115,18 @@ class InstanceMaps(Maps):
 
         So an instance that only one key frame has is shown where that one has more weight.
         """
-        known: dict[int, tuple[Instances, int]] = {}
+        known: dict[int, Instances] = {}
         for part in parts:
             given = part.maps.given
-            known |= {int(one): (given, n) for n, one in enumerate(given.ids) if int(one) not in known}
+            known |= {int(one): given.only([n]) for n, one in enumerate(given.ids) if int(one) not in known}
         if not known:
             return self
         order = {one: number for number, one in enumerate(known)}
         same = [one._replace(maps=replace(one.maps, planes={"masks": _placed(one.maps, order)})) for one in parts]
         made = Maps.averaged(same[0].maps, same)
-        rows = [found.only([index]) for found, index in known.values()]
-        joined = [
-            np.concatenate([getattr(row, name) for row in rows]) for name in ("classes", "scores", "boxes", "ids")
-        ]
-        given = Instances(joined[0], joined[1], joined[2], made.planes["masks"], self.given.size, joined[3])
-        return InstanceMaps(made.planes, given, mixed=True)
+        axes = {"classes": 0, "scores": 0, "boxes": 0, "soft": 2, "ids": 0}
+        joined = {name: np.concatenate([getattr(one, name) for one in known.values()], axes[name]) for name in axes}
+        return InstanceMaps(made.planes, replace(self.given, **joined))
 
 
 def _placed(maps: Maps, order: dict[int, int]) -> Array:
