@@ -48,7 +48,7 @@ def composed(estimator: Codec | Auto, frames: Sequence[Frame], first: int = 0) -
     """The motion of each frame after ``first`` since that one; the estimator sees all from the beginning."""
     carry, found, sight, travel = Warp(estimator), [], None, None
     for number, frame in enumerate(frames):
-        now = carry.see(None, frame.image, frame.vectors)
+        now = carry.see(lambda: None, frame.image, frame.vectors)
         if sight is not None:
             motion = carry.observe(sight, now)
             travel = carry.compose(travel, motion) if number > first else None

@@ -292,10 +292,14 @@ def test_stages_may_fire_by_themselves(schedule) -> None:
     assert [record.fired for _, record in records] == fired
 
 
-def test_a_session_refuses_it_and_tells_the_way_out() -> None:
-    session = Session(scoring(), carried(skip_frame(2), Interpolate(Flow())))
-    with pytest.raises(UsageError, match=r"clockseg\.run"):
-        session(picture(0))
+@pytest.mark.parametrize(
+    "schedule", [carried(skip_frame(2), Interpolate(Flow())), "carried(skip_frame(2), interpolate(flow))"]
+)
+def test_a_session_refuses_it_and_tells_the_way_out(schedule) -> None:
+    with pytest.raises(
+        UsageError, match=r"interpolate\(flow\) needs the key frame after .*clockseg\.run.*carry warp\(flow\)"
+    ):
+        Session(scoring(), schedule)
 
 
 def test_a_name_in_place_of_a_network_is_refused() -> None:

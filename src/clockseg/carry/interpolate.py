@@ -45,14 +45,14 @@ class Interpolate(Written):
         """True if the motion estimator reads the codec's motion vectors."""
         return self.motion.reads_vectors
 
-    def _refuse(self, *given: Any, **named: Any) -> NoReturn:
+    def refuse(self, *given: Any, **named: Any) -> NoReturn:
         """Raise ``UsageError``: whoever asks for the output at once does not know the next key frame."""
         raise UsageError(
             f"{self} needs the key frame after a frame too, so a Session, which answers at once, can't use it. "
             "Use clockseg.run(net, frames, schedule), which yields late, or the carry warp(flow)."
         )
 
-    see = observe = compose = move = unexplained = _refuse
+    see = observe = compose = move = unexplained = refuse
 
 
 def at_once(carry: Carry) -> Carry:

@@ -77,13 +77,13 @@ def _told(done: Segmented) -> str:
         return f"{done.folder}: 1 frame"
     rates, time, frames = summary["fire_rate"], _time(summary), summary["frames"]
     told = f"{done.folder}: {frames} frames in {summary['wall_seconds']:.1f} s ({summary['fps']:.1f} FPS)"
-    # The rates and the relative time are those of the frames after the first, on which the network always runs.
+    # As in the summary: the network always runs on the first frame, which says nothing about the schedule.
     later = frames - 1
-    ran = f"The network ran on {1 + round(summary['network_rate'] * later)} of {frames} frames"
+    ran = f"The network ran on {round(summary['network_rate'] * later)} of the {later} frames after the first"
     if len(set(rates.values())) > 1:
-        ran += f" ({', '.join(f'{name} on {1 + round(rate * later)}' for name, rate in rates.items())})"
+        ran += f" ({', '.join(f'{name} on {round(rate * later)}' for name, rate in rates.items())})"
     if time:
-        ran += f", in {percent((1 + later * time) / frames)} of the time that it would need for all of them (estimated)"
+        ran += f", in {percent(time)} of the time that it would need for all of them (estimated)"
     carry = "" if summary["carry"] == "identity" else f" Carry: {summary['carry']}."
     return f"{told}. {ran}.{carry}{_busiest(summary)}"
 

@@ -9,7 +9,7 @@ from clockseg.clocks.maps import change, labels, relative_difference
 from clockseg.clocks.threshold import Of, Watching
 from clockseg.clockwork.clock import Tick
 from clockseg.clockwork.facts import class_ids
-from clockseg.clockwork.schedule import Named, gated
+from clockseg.clockwork.schedule import NamedSchedule, gated
 from clockseg.errors import UsageError
 
 Reference = Literal["fired", "previous"]
@@ -90,7 +90,7 @@ def adaptive(
     reference: Reference = "fired",
     strict: bool = False,
     classes: tuple[str | int, ...] = (),
-) -> Change | Named:
+) -> Change | NamedSchedule:
     """Return the paper's adaptive clock (section 4.3): it fires when the watched labels changed by at least the threshold, 0..1.
 
     One threshold gates every stage after the watched one (``watch``: a stage's number; by default the last but one).
@@ -110,4 +110,4 @@ def adaptive(
     if len(clocks) == 1:
         return clocks[0]
     text = str(clocks[-1]).replace("(", f"({', '.join(map(repr, thresholds[:-1]))}, ", 1)
-    return Named(lambda stages: gated(clocks, stages), text)
+    return NamedSchedule(lambda stages: gated(clocks, stages), text)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clockseg.clockwork.clock import ALWAYS, Every
-from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.clockwork.schedule import NamedSchedule, Schedule, schedule_for
 from clockseg.errors import UsageError, whole_number
 
 
-@Named
+@NamedSchedule
 def frame_oracle(stages: int) -> Schedule:
     """Fire every stage on every frame.
 
@@ -22,7 +22,7 @@ def frame_oracle(stages: int) -> Schedule:
     return Schedule((ALWAYS,) * whole_number(stages, "the number of stages"))
 
 
-@Named
+@NamedSchedule
 def alternating(stages: int) -> Schedule:
     """Fire the last stage on every other frame: periods (1, .., 1, 2) (paper, section 4.2 and its tables).
 
@@ -32,7 +32,7 @@ def alternating(stages: int) -> Schedule:
     return Schedule((*(ALWAYS,) * (stages - 1), Every(2)))
 
 
-@Named
+@NamedSchedule
 def exponential(stages: int) -> Schedule:
     """Fire stage l on every 2^(l-1)-th frame (paper, section 4.2).
 
@@ -42,17 +42,17 @@ def exponential(stages: int) -> Schedule:
     return Schedule(tuple(Every(2**i) for i in range(stages)))
 
 
-def skip_frame(n: int) -> Named:
+def skip_frame(n: int) -> NamedSchedule:
     """Fire the whole network on every ``n``-th frame and hold the output in between.
 
     >>> skip_frame(2)(3).clocks
     (Every(period=2), Every(period=2), Every(period=2))
     """
     whole_number(n, "skip_frame's n")
-    return Named(lambda stages: Schedule((Every(n),) * stages), f"skip_frame({n})")
+    return NamedSchedule(lambda stages: Schedule((Every(n),) * stages), f"skip_frame({n})")
 
 
-def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> Named:
+def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> NamedSchedule:
     """Fire stage l on frames t = 0 mod ``periods[l]`` (paper, section 4.2). ``nested=False`` allows periods such as (1, 2, 3).
 
     >>> fixed_rate((1, 2, 2))(3).clocks
@@ -62,10 +62,10 @@ def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> Named:
         raise UsageError(f"fixed_rate({periods!r}); give one period per stage, such as fixed_rate((1, 2, 4)).")
     made = Schedule(tuple(Every(period) for period in periods), nested=nested)
     text = f"fixed_rate({tuple(periods)}{'' if nested else ', nested=False'})"
-    return Named(lambda stages: schedule_for(made, stages), text)
+    return NamedSchedule(lambda stages: schedule_for(made, stages), text)
 
 
-def pipelined(k: int) -> Named:
+def pipelined(k: int) -> NamedSchedule:
     """Fire every stage, in a pipeline of ``k`` segments: the last k - 1 stages read the previous frame's values (section 4.1).
 
     >>> pipelined(3)(3).delays
@@ -78,4 +78,4 @@ def pipelined(k: int) -> Named:
             raise UsageError(f"pipelined({k}) for a network of {stages} stages; k is at most the number of stages.")
         return Schedule((ALWAYS,) * stages, delays=(0,) * (stages - k + 1) + (1,) * (k - 1))
 
-    return Named(made, f"pipelined({k})")
+    return NamedSchedule(made, f"pipelined({k})")

@@ -13,7 +13,7 @@ from clockseg.clocks import rates
 from clockseg.clocks.expressions import object_named, parsed, source, text_of
 from clockseg.clockwork.carry import Carry, identity
 from clockseg.clockwork.clock import is_clock
-from clockseg.clockwork.schedule import Named, Schedule, ScheduleLike, carried
+from clockseg.clockwork.schedule import NamedSchedule, Schedule, ScheduleLike, carried
 from clockseg.errors import UsageError
 
 _CARRIED = "carried(skip_frame(4), warp(flow))"
@@ -60,15 +60,15 @@ def parse_schedule(text: str, *, imports: bool = True) -> ScheduleLike:
             f"schedule {text!r}: {why}. Give FILE.toml, which clockseg tune and plan write, or a schedule."
         )
     found: Any = _whole(object_named(text, CARRIES | _KNOWN, imports=imports))
-    printable = is_clock(found) or isinstance(found, Schedule | Named)
-    return found if printable else Named(found, text)
+    printable = is_clock(found) or isinstance(found, Schedule | NamedSchedule)
+    return found if printable else NamedSchedule(found, text)
 
 
-def _carried(inner: Any, carry: Any = None) -> Named:
+def _carried(inner: Any, carry: Any = None) -> NamedSchedule:
     if carry is None:
         raise UsageError(f"carried takes a schedule and a carry, such as {_CARRIED}.")
     schedule, carry = _whole(inner), carry_of(carry, str(carry))
-    return Named(carried(schedule, carry), f"carried({text_of(schedule)}, {carry})")
+    return NamedSchedule(carried(schedule, carry), f"carried({text_of(schedule)}, {carry})")
 
 
 _KNOWN: dict[str, Any] = {"carried": _carried} | {

@@ -93,10 +93,10 @@ ScheduleLike: TypeAlias = Schedule | ByStages | Clock
 """A schedule, a function of the number of stages, or a clock."""
 
 
-class Named:
+class NamedSchedule:
     """A function of the number of stages that prints as ``text``, the expression for it; by default the function's name.
 
-    >>> print(Named(lambda stages: Schedule((ALWAYS,) * stages), "frame_oracle"))
+    >>> print(NamedSchedule(lambda stages: Schedule((ALWAYS,) * stages), "frame_oracle"))
     frame_oracle
     """
 
@@ -164,7 +164,7 @@ def schedule_for(schedule: ScheduleLike, stages: int) -> Schedule:
     return made
 
 
-def carried(schedule: ScheduleLike, carry: Carry) -> Named:
+def carried(schedule: ScheduleLike, carry: Carry) -> NamedSchedule:
     """Return ``schedule`` with another carry.
 
     >>> from clockseg import skip_frame
@@ -174,7 +174,7 @@ def carried(schedule: ScheduleLike, carry: Carry) -> Named:
     """
     as_carry(carry)
     text = f"carried({schedule}, {carry})"
-    return Named(lambda stages: replace(schedule_for(schedule, stages), carry=carry), text)
+    return NamedSchedule(lambda stages: replace(schedule_for(schedule, stages), carry=carry), text)
 
 
 def check(net: StagedNetwork, schedule: Schedule) -> None:

@@ -116,8 +116,8 @@ class Session(clockwork.Session):
 
     ``net``: a network, or a name or file for ``load``. ``schedule``: a ``Schedule``, a function of the number of stages
     (``alternating``), a clock (``adaptive(0.25)``), or text as on the command line; None: the one that the network
-    recommends. The carry ``interpolate`` needs later frames (``clockseg.run`` reads ahead). In text and in the recommended
-    schedule, it is replaced by ``warp``; a ``Schedule`` with it is refused at the first frame.
+    recommends. The carry ``interpolate`` needs later frames (``clockseg.run`` reads ahead): in the recommended schedule, it is
+    replaced by ``warp``, and a ``schedule`` with it is refused.
     ``bgr``: images are BGR, as OpenCV reads them, instead of RGB.
 
     The output of a network with classes is ``Labels``, that of a network of numbers ``Depth``; both are arrays. A network
@@ -146,12 +146,14 @@ class Session(clockwork.Session):
             if schedule is not None:
                 raise
             raise NetworkError(f"the schedule that the sidecar of {opened.name!r} recommends: {error}") from error
-        if schedule is None or isinstance(schedule, str):
+        if schedule is None:
             found = replace(found, carry=at_once(found.carry))
+        elif isinstance(found.carry, Interpolate):
+            found.carry.refuse()
         super().__init__(opened, found)
         self._bgr = bgr
         self._frames: Stream | None = None
-        if kind_of(opened) == "instances" and not isinstance(found.carry, Interpolate):
+        if kind_of(opened) == "instances":
             self._frames = stream(opened, found, session=self._followed_by)
         self._palette = tuple(map(tuple, colours_of(getattr(opened.sidecar, "palette", ()))))
         self._kind: type[Labels] | type[Depth] | None
