@@ -12,6 +12,6 @@ same on strings. From the terms of the paper (Shelhamer et al., 2016) to the cod
 * f_H, which carries held values over to the next frame: ``Carry``; the paper's is ``Identity`` (carry.py)
 * one frame, in which stages fire or hold and scores are fused: ``step`` (step.py)
 
-The values between the parts of a network are lazy (lazy.py): an ``Executor`` runs those that are pending when one is read. Those of
-clockseg.execution run several as one model, or look them up in a recording.
+The values between the parts of a network are lazy (lazy.py): an ``Executor`` makes the calls that are pending when one is read. The
+executors of clockseg.execution make them in other ways.
 """

@@ -1,4 +1,4 @@
-"""Lazy values: calls stay pending until a value is read, so that an executor may run several calls as one model."""
+"""Lazy values: a call of a part stays pending until its value is read; an executor makes the calls that are pending then."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Lazy:
 
 @dataclass
 class Executor:
-    """Runs the pending calls of a network's parts, asks its clocks, and takes the time of both.
+    """Makes the pending calls of a network's parts, asks its clocks, and takes the time of both.
 
-    This one makes one call after another. Others override ``force``, to run several calls as one model or to look their values
-    up, or ``ask``. ``spent``: the seconds of the current frame so far, by kind.
+    This one makes one call after another; others override ``force`` or ``ask`` (clockseg.execution). ``spent``: the seconds of
+    the current frame so far, by kind.
     """
 
     spent: dict[Kind, float] = field(default_factory=lambda: defaultdict(float), init=False, repr=False)
@@ -78,4 +78,4 @@ class Executor:
         return answer
 
     def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
-        """Prepare for the next frames, given a fill's ``memory`` and frame; an executor may compile models here."""
+        """Prepare for the next frames, given the memory after a fill and its frame."""

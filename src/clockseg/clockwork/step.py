@@ -101,7 +101,7 @@ def step(
         late = frame.last is not None and schedule.delays[i] == 1
         before = frame.past if late else now
         views = frame.look(i, before, late) if schedule.watched[i] else {}
-        # Its clock decides. With nested firing, a stage fires only if the one before it does.
+        # Its clock decides; one that counts frames needs no tick. With nested firing, a stage fires only if the one before it does.
         if frame.last is None:
             answer, state = FIRE, past.state
         elif i and not late and schedule.nested and not answers[-1].fire:

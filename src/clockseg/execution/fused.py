@@ -23,8 +23,7 @@ from clockseg.clockwork.step import Memory, step
 from clockseg.errors import NetworkError
 from clockseg.execution.cache import add_note, cache_limit, read_notes
 from clockseg.execution.liveness import depths, liveness, prompted
-from clockseg.execution.pieces import Batch, Piece
-from clockseg.graph.part import FRAME_SIZE, LABELS, GraphFusion, GraphPart, Pick, Tensors
+from clockseg.graph.part import FRAME_SIZE, LABELS, AsFloats, GraphFusion, GraphPart, Pick, Tensors
 from clockseg.types import Size
 
 BYTES = 256_000_000
@@ -37,6 +36,8 @@ VERDICTS = "fused.json"
 """The file of verdicts in the cache folder, so that start-up need not repeat the checks."""
 Compiled: TypeAlias = Callable[[GraphPart], Part]
 """Compiles a part; returns the same object for the same part."""
+Takes: TypeAlias = tuple[tuple[int, ...], ...]
+"""For each call of a batch, the places of the calls whose values it takes."""
 ALONE = Executor()
 
 
@@ -62,6 +63,18 @@ class Joint:
     attempts: tuple[tuple[GraphPart, GraphPart | None], ...]
     verdicts: dict[Size, Verdict] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+
+class Piece(NamedTuple):
+    """Calls of a batch by their places in it, in order: of one model and selections from it, or to run one by one.
+
+    ``joint``: the graph-backed ones as one model; None: one by one. ``halves``: the pieces to run instead if the engine gives
+    other bits for the joint: its stages and its groups.
+    """
+
+    calls: tuple[int, ...]
+    joint: Joint | None = None
+    halves: tuple[Piece, ...] = ()
 
 
 class Fusion:
@@ -143,7 +156,8 @@ class Fused(Executor):
     """The executor of one session.
 
     ``live``: the values that later batches read. ``own``: the parts of the session's network that ``fusion`` knows, and its
-    selections, by name. ``plans``: the pieces of a batch, by its calls.
+    selections, by name; ``parts``: the same before they were compiled. ``plans``: the pieces of a batch, by the names of its
+    calls ("" for those of others than the network's parts) and the places of the calls whose values each takes.
     """
 
     def __init__(self, fusion: Fusion, net: StagedNetwork, schedule: Schedule) -> None:
@@ -154,7 +168,7 @@ class Fused(Executor):
         picks = {name: part for name, part in parts if isinstance(part, Pick)}
         self.own = {name: part for name, part in parts if part is fusion.known.get(name)} | picks
         self.parts, self.fusable = {**fusion.parts, **picks}, fusion.fusable - picks.keys()
-        self.plans: dict[Hashable, list[Piece]] = {}
+        self.plans: dict[tuple[tuple[str, ...], Takes], list[Piece]] = {}
 
     def force(self, batch: Sequence[Lazy]) -> None:
         """Make the calls, those of graph-backed parts in as few models as possible."""
@@ -166,8 +180,7 @@ class Fused(Executor):
         index = {id(call): i for i, call in enumerate(batch)}
         takes = tuple([tuple([index[id(one)] for one in call.args if id(one) in index]) for call in batch])
         if (names, takes) not in self.plans:
-            made = Batch(names, takes, self.parts, self.fusable, self.live, self.fusion.joint)
-            self.plans[names, takes] = made.pieces()
+            self.plans[names, takes] = self._pieces(names, takes)
         waiting = self.plans[names, takes][::-1]
         while waiting:
             piece = waiting.pop()
@@ -178,6 +191,47 @@ class Fused(Executor):
                 waiting += piece.halves[::-1]
             else:
                 ALONE.force(calls)
+
+    def _pieces(self, names: tuple[str, ...], takes: Takes) -> list[Piece]:
+        """Return pieces of all calls of a batch, in an order in which they can run.
+
+        Calls are on levels, above those of the calls that have to run before them: graph-backed ones, and selections from them,
+        on odd ones, and calls that run between models on even ones.
+        """
+        levels: list[int] = []
+        for name, taken in zip(names, takes, strict=True):
+            level = max((levels[j] for j in taken), default=0)
+            if name in self.fusable:
+                level |= 1
+            elif not isinstance(self.parts.get(name), Pick):
+                level += level % 2
+            levels.append(level)
+        by_level = [[i for i, one in enumerate(levels) if one == level] for level in sorted(set(levels))]
+        return [self._piece(names, takes, calls) for calls in by_level]
+
+    def _piece(self, names: tuple[str, ...], takes: Takes, calls: Sequence[int]) -> Piece:
+        """Return the piece of these calls: one model if several of them are graph-backed."""
+        models = tuple(i for i in calls if names[i] in self.fusable)
+        if len(models) < 2:
+            return Piece(tuple(calls))
+        keep = frozenset(tensor for i in models for tensor in self._wanted(names, takes, i, models))
+        stages = [i for i in calls if names[i].endswith((".body", ".head"))]
+        groups = [i for i in calls if i not in stages]
+        halves = tuple(self._piece(names, takes, half) for half in (stages, groups)) if stages and groups else ()
+        return Piece(tuple(calls), self.fusion.joint(tuple(names[i] for i in models), keep), halves)
+
+    def _wanted(self, names: tuple[str, ...], takes: Takes, i: int, inside: Sequence[int]) -> set[str]:
+        """Return the tensors of call ``i`` that are read by others than the calls ``inside`` a piece."""
+        part = self.parts[names[i]]
+        outputs = set(part.names if isinstance(part, Pick) else part.outputs)
+        found: set[str] = set()
+        for j, name in enumerate(names):
+            if i in takes[j] and j not in inside:
+                pick = isinstance(self.parts.get(name), Pick)
+                found |= self._wanted(names, takes, j, inside) if pick else _read_by(self.parts.get(name), outputs)
+        for name in self.live.get(names[i], ()):
+            found |= _read_by(self.parts.get(name), outputs)
+        return found & outputs
 
     def rehearse(self, memory: Memory, image: Any, vectors: Any) -> None:
         """Compile what later frames may need, once for all sessions that need the same: fire any number of stages."""
@@ -251,6 +305,13 @@ class Fused(Executor):
         """Return the compiled joint, and the bytes of its weights; 0 if it is the whole network, which is there anyway."""
         part = self.fusion.compiled(joint)
         return part, 0 if part is self.fusion.whole else len(joint.build(size).model)
+
+
+def _read_by(part: Any, every: set[str]) -> set[str]:
+    """Return the tensors that a part reads; for a function that is unknown, so ``every`` one."""
+    if isinstance(part, GraphPart | Pick):
+        return set(part.names if isinstance(part, Pick) else part.inputs)
+    return {part.name} if isinstance(part, AsFloats) else every
 
 
 def _recalled(name: str, joint: Joint) -> tuple[int | None, tuple[float, ...]] | None:
