@@ -244,12 +244,8 @@ class Recording:
     def motion(self, estimator: Estimator, index: int) -> Motion:
         """Return the motion by ``estimator`` from the frame before ``index`` to it."""
         found: Motion = self.look(("motion", estimator), index)
-        return replace(found, then=self.sight(estimator, index - 1), now=self.sight(estimator, index))
-
-    def sight(self, estimator: Estimator, index: int) -> Sight:
-        """Return the data of frame ``index`` for motion estimation."""
-        found: Sight = self.look(("sight", estimator), index)
-        return found
+        then, now = (self.look(("sight", estimator), at) for at in (index - 1, index))
+        return replace(found, then=then, now=now)
 
     def play(self, schedule: ScheduleLike, *, refills: Container[int] = ()) -> Iterator[Played]:
         """Return what a ``Session`` under ``schedule``, reset at the start of clips, gives for each frame; no stage is run.
