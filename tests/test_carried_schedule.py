@@ -15,9 +15,9 @@ from clockseg.carry import Flow, Warp, identity, parse_carry
 from clockseg.cli import evaluate as command
 from clockseg.cli.loading import parse_schedules
 from clockseg.cli.main import main
-from clockseg.clocks.rates import alternating, frame_oracle, skip_frame
+from clockseg.clocks.rates import alternating, carried, frame_oracle, skip_frame
 from clockseg.clocks.spec import parse_schedule, spelled
-from clockseg.clockwork.schedule import carried, schedule_for
+from clockseg.clockwork.schedule import schedule_for
 from clockseg.errors import NetworkError, UsageError
 from clockseg.evaluation.evaluate import evaluate
 from clockseg.planning.schedule_file import ScheduleFile, write_schedule_file

@@ -16,8 +16,7 @@ import pytest
 import networks
 from clockseg.carry import Flow, Warp
 from clockseg.cli import main as commands
-from clockseg.clocks.rates import frame_oracle, skip_frame
-from clockseg.clockwork.schedule import carried
+from clockseg.clocks.rates import carried, frame_oracle, skip_frame
 from clockseg.clockwork.session import Session
 from clockseg.datasets import read_data
 from clockseg.errors import DataError, NetworkError, TrainingError, UsageError

@@ -11,9 +11,8 @@ import pytest
 from clockseg import skip_frame
 from clockseg.carry import Flow, Warp
 from clockseg.carry.flow import optical_flow
-from clockseg.clocks.rates import frame_oracle
+from clockseg.clocks.rates import carried, frame_oracle
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.clockwork.schedule import carried
 from clockseg.datasets import read_data
 from clockseg.evaluation.evaluate import evaluate
 from clockseg.evaluation.flicker import LARGEST, Flickers, Following, consistent, flicker, flicker_facts, flickering

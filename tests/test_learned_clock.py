@@ -14,8 +14,9 @@ from onnx import TensorProto, helper
 from clockseg import Session, UsageError, parse_schedule, run
 from clockseg.carry import Flow, Warp, identity
 from clockseg.clocks import PICTURE, budget, learned
+from clockseg.clocks.rates import carried
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
-from clockseg.clockwork.schedule import carried, schedule_for
+from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import Clip
 from clockseg.execution.recording import needs, record, replay
 from clockseg.files import InputChanged

@@ -25,8 +25,9 @@ from clockseg import (
 )
 from clockseg.carry import Flow, Warp, identity, parse_carry
 from clockseg.clocks import ALWAYS, PICTURE, Decision, Watch, at_least_every, budget, either, motion_residual, paced
+from clockseg.clocks.rates import carried
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import carried, schedule_for
+from clockseg.clockwork.schedule import schedule_for
 from clockseg.execution.recording import Recording, needs
 from clockseg.video import OverlayWriter, open_clip
 from toy_networks import toy

@@ -29,9 +29,10 @@ from clockseg import clocks as families
 from clockseg.carry import Flow, Identity, Warp
 from clockseg.cli.main import main
 from clockseg.clocks import Decision, Watch, facts, motion_residual, paced, with_threshold
+from clockseg.clocks.rates import carried
 from clockseg.clockwork.facts import watches
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.clockwork.schedule import Schedule, carried, schedule_for
+from clockseg.clockwork.schedule import Schedule, schedule_for
 from clockseg.execution.recording import needs, record, replay
 from clockseg.planning.tuning import tune
 from toy_networks import toy

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
         motion_residual,
         paced,
     )
-    from clockseg.clocks.rates import alternating, exponential, fixed_rate, frame_oracle, pipelined, skip_frame
+    from clockseg.clocks.rates import alternating, carried, exponential, fixed_rate, frame_oracle, pipelined, skip_frame
     from clockseg.clocks.spec import parse_schedule
     from clockseg.clockwork.network import Group, Stage, StagedNetwork
-    from clockseg.clockwork.schedule import Schedule, carried
+    from clockseg.clockwork.schedule import Schedule
     from clockseg.clockwork.step import fill, step
     from clockseg.errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
     from clockseg.evaluation.evaluate import evaluate
@@ -85,13 +85,14 @@ _HOMES = {
     "clockseg.instances.sets": ("Instances",),
     "clockseg.clocks.rates": (
         "alternating",
+        "carried",
         "exponential",
         "fixed_rate",
         "frame_oracle",
         "pipelined",
         "skip_frame",
     ),
-    "clockseg.clockwork.schedule": ("Schedule", "carried"),
+    "clockseg.clockwork.schedule": ("Schedule",),
     "clockseg.planning.schedule_file": ("read_schedule_file",),
     "clockseg.clocks.spec": ("parse_schedule",),
     "clockseg.segmenting.segmentation": ("segment",),

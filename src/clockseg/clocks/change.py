@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from clockseg.clocks.maps import change, labels, relative_difference
+from clockseg.clocks.rates import NamedSchedule
 from clockseg.clocks.threshold import Of, Watching
 from clockseg.clockwork.clock import Tick
 from clockseg.clockwork.facts import class_ids
-from clockseg.clockwork.schedule import NamedSchedule, gated
+from clockseg.clockwork.schedule import gated
 from clockseg.errors import UsageError
 
 Reference = Literal["fired", "previous"]

@@ -1,15 +1,40 @@
-"""The paper's schedules at fixed rates by name: the baselines, the fixed rates of section 4.2 and the pipelines of section 4.1.
+"""Schedules by name, and with another carry: functions of the number of stages that print as the text that they are read from.
 
-A schedule that fits any number of stages is a function of that number.
+Those of the paper at fixed rates are here: the baselines, the fixed rates of section 4.2 and the pipelines of section 4.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import update_wrapper
 
+from clockseg.clockwork.carry import Carry, as_carry
 from clockseg.clockwork.clock import ALWAYS, Every
-from clockseg.clockwork.schedule import NamedSchedule, Schedule, schedule_for
+from clockseg.clockwork.schedule import ByStages, Schedule, ScheduleLike, schedule_for
 from clockseg.errors import UsageError, whole_number
+
+
+class NamedSchedule:
+    """A function of the number of stages that prints as ``text``, the expression for it; by default the function's name.
+
+    >>> print(NamedSchedule(lambda stages: Schedule((ALWAYS,) * stages), "mine"))
+    mine
+    """
+
+    def __init__(self, function: ByStages, text: str = "") -> None:
+        update_wrapper(self, function)
+        self.function, self.text = function, text or function.__name__
+
+    def __call__(self, stages: int) -> Schedule:
+        """Return the schedule for so many stages."""
+        return self.function(stages)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> str:
+        return self.text
 
 
 @NamedSchedule
@@ -79,3 +104,15 @@ def pipelined(k: int) -> NamedSchedule:
         return Schedule((ALWAYS,) * stages, delays=(0,) * (stages - k + 1) + (1,) * (k - 1))
 
     return NamedSchedule(made, f"pipelined({k})")
+
+
+def carried(schedule: ScheduleLike, carry: Carry) -> NamedSchedule:
+    """Return ``schedule`` with another carry.
+
+    >>> from clockseg.carry import Flow, Warp
+    >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
+    warp(flow)
+    """
+    as_carry(carry)
+    text = f"carried({schedule}, {carry})"
+    return NamedSchedule(lambda stages: replace(schedule_for(schedule, stages), carry=carry), text)

@@ -11,9 +11,10 @@ from clockseg import clocks
 from clockseg.carry.spec import CARRIES, carry_of
 from clockseg.clocks import rates
 from clockseg.clocks.expressions import object_named, parsed, source, text_of
+from clockseg.clocks.rates import NamedSchedule, carried
 from clockseg.clockwork.carry import Carry, identity
 from clockseg.clockwork.clock import is_clock
-from clockseg.clockwork.schedule import NamedSchedule, Schedule, ScheduleLike, carried
+from clockseg.clockwork.schedule import Schedule, ScheduleLike
 from clockseg.errors import UsageError
 
 _CARRIED = "carried(skip_frame(4), warp(flow))"
@@ -71,8 +72,8 @@ def _carried(inner: Any, carry: Any = None) -> NamedSchedule:
     return NamedSchedule(carried(schedule, carry), f"carried({text_of(schedule)}, {carry})")
 
 
-_KNOWN: dict[str, Any] = {"carried": _carried} | {
-    name: found for name, found in (vars(rates) | vars(clocks)).items() if name in _EXAMPLES
+_KNOWN: dict[str, Any] = {
+    name: found for name, found in (vars(rates) | vars(clocks) | {"carried": _carried}).items() if name in _EXAMPLES
 }
 
 

@@ -7,8 +7,8 @@ such as ``adaptive(0.25)``; the stages before those that the clock decides for a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, update_wrapper
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -93,28 +93,6 @@ ScheduleLike: TypeAlias = Schedule | ByStages | Clock
 """A schedule, a function of the number of stages, or a clock."""
 
 
-class NamedSchedule:
-    """A function of the number of stages that prints as ``text``, the expression for it; by default the function's name.
-
-    >>> print(NamedSchedule(lambda stages: Schedule((ALWAYS,) * stages), "frame_oracle"))
-    frame_oracle
-    """
-
-    def __init__(self, function: ByStages, text: str = "") -> None:
-        update_wrapper(self, function)
-        self.function, self.text = function, text or function.__name__
-
-    def __call__(self, stages: int) -> Schedule:
-        """Return the schedule for so many stages."""
-        return self.function(stages)
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def __reduce__(self) -> str:
-        return self.text
-
-
 def gated(clocks: tuple[Clock, ...], stages: int) -> Schedule:
     """Return the schedule of ``clocks`` for consecutive stages; the stages before them always fire, those after them follow.
 
@@ -162,19 +140,6 @@ def schedule_for(schedule: ScheduleLike, stages: int) -> Schedule:
     if len(made) != stages:
         raise UsageError(f"the schedule has {len(made)} stages and the network {stages}; give one clock per stage.")
     return made
-
-
-def carried(schedule: ScheduleLike, carry: Carry) -> NamedSchedule:
-    """Return ``schedule`` with another carry.
-
-    >>> from clockseg import skip_frame
-    >>> from clockseg.carry import Flow, Warp
-    >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
-    warp(flow)
-    """
-    as_carry(carry)
-    text = f"carried({schedule}, {carry})"
-    return NamedSchedule(lambda stages: replace(schedule_for(schedule, stages), carry=carry), text)
 
 
 def check(net: StagedNetwork, schedule: Schedule) -> None:

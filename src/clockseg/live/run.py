@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.carry import Carry, Codec, Flow, Interpolate, Warp, at_once
+from clockseg.clocks.rates import carried
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule, ScheduleLike, carried, schedule_for
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.errors import DataError, UsageError
 from clockseg.files import MAX_PIXELS
 from clockseg.live.channel import Channel, Shown

@@ -20,8 +20,8 @@ from torch.optim.swa_utils import AveragedModel
 from clockseg.carry import Carry, Flow, Warp
 from clockseg.clocks import Clock, difference, learned, motion_residual
 from clockseg.clocks.learned import Input
-from clockseg.clocks.rates import skip_frame
-from clockseg.clockwork.schedule import ScheduleLike, carried
+from clockseg.clocks.rates import carried, skip_frame
+from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.datasets.clips import Clip
 from clockseg.errors import TrainingError, UsageError
 from clockseg.files import whole_together

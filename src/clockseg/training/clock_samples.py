@@ -13,9 +13,9 @@ from clockseg.carry import Carry
 from clockseg.clocks import Decision, Tick, Watch, difference
 from clockseg.clocks.learned import Input, value, watched
 from clockseg.clocks.maps import change
-from clockseg.clocks.rates import skip_frame
+from clockseg.clocks.rates import carried, skip_frame
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import ScheduleLike, carried
+from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, VideoError
 from clockseg.evaluation.labels import checked_labels

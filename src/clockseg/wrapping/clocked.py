@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from clockseg.carry import Carry, Flow, Warp
 from clockseg.clocks import PICTURE
-from clockseg.clocks.rates import skip_frame
+from clockseg.clocks.rates import carried, skip_frame
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule, ScheduleLike, carried, check, schedule_for
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_for
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import UsageError
