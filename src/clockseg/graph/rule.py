@@ -74,6 +74,11 @@ class Division:
     scores: str
     output: str
 
+    @property
+    def parts(self) -> tuple[StageCut | GroupCut, ...]:
+        """The stages and the groups, in the order in which they run."""
+        return (*self.stages, *self.groups)
+
 
 def divide(
     graph: Graph,
@@ -134,8 +139,8 @@ class _Rule:
         finish, border = self.finish
         stages = tuple(self._stage(index) for index in range(len(self.cuts)))
         found = Division(stages, self._groups(), finish, border, self.output)
-        passed = [*(t for s in stages for t in s.outputs), *(t for g in found.groups for t in g.outputs)]
-        _check_movable(self.graph, [tensor for tensor in passed if tensor != self.output])
+        passed = [tensor for part in found.parts for tensor in part.outputs if tensor != self.output]
+        _check_movable(self.graph, passed)
         return found
 
     @cached_property

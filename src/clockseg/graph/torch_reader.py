@@ -254,8 +254,6 @@ def multiply_adds(node: fx.Node) -> int:
     if called is None:
         return 0
     args = node.args[1:4] if operation(node) == "addmm" else node.args[:3]
-    if operation(node) == "linear":
-        return math.prod(shape(node)) * shape(args[1])[-1]
     return cost.multiply_adds(called, [shape(one) for one in args if isinstance(one, fx.Node)], shape(node))
 
 

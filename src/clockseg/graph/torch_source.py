@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from functools import cached_property, lru_cache
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,8 @@ from clockseg.graph.torch_reader import Program, read
 
 SHAPES = 4
 """Shapes of frames whose graphs are kept, besides the first."""
-Kind: TypeAlias = Literal["stage", "group", "finish", "whole"]
+FINISH, WHOLE = "finish", "whole"
+"""Names of the pieces that are no stages and no groups."""
 Key: TypeAlias = tuple[tuple[int, ...], torch.dtype, torch.device]
 Inside: TypeAlias = Callable[..., Tensors]
 """Tensors in, tensors out."""
@@ -31,27 +32,23 @@ Ends: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Dissected:
-    """A module exported for one shape of frame, and divided; the pieces made of it so far."""
+    """A module exported for one shape of frame, and divided; the pieces made of it so far, by name."""
 
     program: Program
     division: Division
-    pieces: dict[tuple[Kind, int], Inside] = field(default_factory=dict)
+    pieces: dict[str, Inside] = field(default_factory=dict)
 
-    def ends(self, kind: Kind, index: int) -> Ends:
-        """Return the inputs and outputs of the piece ``index`` of a kind."""
-        if kind == "stage":
-            stage = self.division.stages[index]
-            return stage.inputs, stage.outputs
-        if kind == "group":
-            group = self.division.groups[index]
-            return group.inputs, group.outputs
-        return (self.division.scores if kind == "finish" else IMAGE,), (self.division.output,)
+    @cached_property
+    def ends(self) -> dict[str, Ends]:
+        """The inputs and outputs of each piece, by its name."""
+        output = (self.division.output,)
+        ends = {part.name: (part.inputs, part.outputs) for part in self.division.parts}
+        return ends | {FINISH: ((self.division.scores,), output), WHOLE: ((IMAGE,), output)}
 
     def skeleton(self) -> list[Any]:
         """Return the properties that must be the same at every shape: the parts, and the numbers of tensors between them."""
-        stages = [(len(s.inputs), len(s.trunk), len(s.held)) for s in self.division.stages]
-        groups = [(g.name, g.reads, len(g.inputs), len(g.outputs)) for g in self.division.groups]
-        return [stages, groups]
+        counts = {name: (len(given), len(made)) for name, (given, made) in self.ends.items()}
+        return [counts, [len(stage.trunk) for stage in self.division.stages], [g.reads for g in self.division.groups]]
 
 
 class Source:
@@ -112,13 +109,12 @@ class Source:
 class Piece:
     """A part of a cut module as a function for ``TorchPart``: maps by name and the frame's size -> maps by name.
 
-    ``before`` makes of the frame, for a type, what the module reads; ``after`` of its output, for a size, what is wanted,
-    which is then called ``last``.
+    ``name``: of a stage, a group, ``FINISH`` or ``WHOLE``. ``before`` makes of the frame, for a type, what the module reads;
+    ``after`` of its output, for a size, what is wanted, which is then called ``last``.
     """
 
     source: Source
-    kind: Kind
-    index: int = 0
+    name: str
     before: Callable[[torch.dtype], Step] | None = None
     after: Callable[[tuple[int, ...]], Step] | None = None
     last: str | None = None
@@ -141,12 +137,12 @@ class Piece:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The maps it reads, as they are called in values."""
-        return self.source.first.ends(self.kind, self.index)[0]
+        return self.source.first.ends[self.name][0]
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The maps it gives, as they are called in values."""
-        return (self.last,) if self.last else self.source.first.ends(self.kind, self.index)[1]
+        return (self.last,) if self.last else self.source.first.ends[self.name][1]
 
     def around(self, size: tuple[int, ...]) -> tuple[Step | None, Step | None]:
         """Return the steps before and after the piece, for frames of ``size``."""
@@ -159,7 +155,7 @@ class Piece:
         made: Inside = frozen(
             there.program,
             self.source.module,
-            *there.ends(self.kind, self.index),
+            *there.ends[self.name],
             settle=settle,
             device=device,
             before=before,
@@ -184,10 +180,9 @@ class Piece:
         return (pick(given, self.source.output),)
 
     def _inside(self, shape: tuple[int, ...]) -> Inside:
-        if self.kind == "whole":
+        if self.name == WHOLE:
             return self._whole
         there = self.source.at(shape)
-        if (self.kind, self.index) not in there.pieces:
-            made = shared(there.program, self.source.module, *there.ends(self.kind, self.index))
-            there.pieces[self.kind, self.index] = made
-        return there.pieces[self.kind, self.index]
+        if self.name not in there.pieces:
+            there.pieces[self.name] = shared(there.program, self.source.module, *there.ends[self.name])
+        return there.pieces[self.name]

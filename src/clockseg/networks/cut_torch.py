@@ -25,7 +25,7 @@ from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.torch_extraction import Step
 from clockseg.graph.torch_part import Shown, TorchPart
 from clockseg.graph.torch_reader import Program, read
-from clockseg.graph.torch_source import Kind, Piece, Source
+from clockseg.graph.torch_source import FINISH, WHOLE, Piece, Source
 from clockseg.networks.framing import Framing
 
 Cuts: TypeAlias = Sequence[str | Sequence[str]] | Literal["auto"]
@@ -96,26 +96,26 @@ def _staged(source: Source, name: str, said: Input | None, classes: tuple[str, .
     Values stay tensors up to the finish, which gives arrays if the network reads frames.
     """
 
-    def part(kind: Kind, index: int = 0) -> TorchPart:
-        ends = kind in ("finish", "whole") and said is not None
-        piece = Piece(source, kind, index, None if said is None else partial(_reading, said))
+    def part(name: str) -> TorchPart:
+        ends = name in (FINISH, WHOLE) and said is not None
+        piece = Piece(source, name, None if said is None else partial(_reading, said))
         if ends and classes:
             piece = replace(piece, after=lambda size: partial(_labels, size=size), last=LABELS)
         return TorchPart(piece, arrays=ends, trains=said is None)
 
-    def stage(index: int, cut: StageCut) -> Stage:
+    def stage(cut: StageCut) -> Stage:
         scores = Shown(cut.scores) if cut.scores else None
-        return Stage(cut.name, part("stage", index), Pick(cut.held), scores, Shown(cut.trunk[0]))
+        return Stage(cut.name, part(cut.name), Pick(cut.held), scores, Shown(cut.trunk[0]))
 
     division = source.first.division
     net = StagedNetwork(
         name,
-        tuple(stage(index, cut) for index, cut in enumerate(division.stages)),
-        tuple(Group(group.name, group.reads, part("group", index)) for index, group in enumerate(division.groups)),
-        part("finish") if division.finish or said else cast(Part, Pick((division.output,))),
+        tuple(map(stage, division.stages)),
+        tuple(Group(group.name, group.reads, part(group.name)) for group in division.groups),
+        part(FINISH) if division.finish or said else cast(Part, Pick((division.output,))),
         _given,
         lambda value, frame: cast(Tensor, value[division.output]),
-        part("whole"),
+        part(WHOLE),
         engine="torch",
     )
     if said is None:
