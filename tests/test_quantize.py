@@ -19,8 +19,7 @@ from clockseg.cli.main import main
 from clockseg.datasets import read_data
 from clockseg.evaluation.cost import part_seconds
 from clockseg.graph import onnx_reader, sidecar
-from clockseg.graph.part import FRAME_SIZE
-from clockseg.graph.quantized import Floats
+from clockseg.graph.part import FRAME_SIZE, AsFloats
 from clockseg.graph.static import fix
 from clockseg.libraries import onnxruntime_quantization
 from clockseg.networks.framing import Framing
@@ -284,7 +283,7 @@ def test_naming_again_changes_nothing(tiny8) -> None:
 
 def test_floats_of_bytes_one_scale_a_channel() -> None:
     scale = np.array([0.5, 2.0], np.float32).reshape(1, 2, 1, 1)
-    read = Floats("a", scale, np.array([0, 10], np.uint8).reshape(1, 2, 1, 1))
+    read = AsFloats("a", scale, np.array([0, 10], np.uint8).reshape(1, 2, 1, 1))
     found = read({"a": np.full((1, 2, 1, 1), 12, np.uint8), FRAME_SIZE: np.array([1, 1])})
     assert found.ravel().tolist() == [6.0, 4.0]
 

@@ -161,31 +161,22 @@ class Pick:
 
 @dataclass(frozen=True)
 class AsFloats:
-    """From a value, the tensor of this name, to be computed with: bf16, which numpy doesn't know, as float32.
+    """From a value, the tensor of this name, to be computed with.
+
+    Bytes become (byte - ``zero``) * ``scale``; bf16, which numpy doesn't know, becomes float32.
 
     >>> AsFloats("a")({"a": np.ones(2, np.float32)}).dtype
     dtype('float32')
-    """
-
-    name: str
-
-    def __call__(self, value: Tensors) -> Array:
-        array = value[self.name]
-        return array.astype(np.float32) if array.dtype.kind == "V" else array
-
-
-@dataclass(frozen=True)
-class Floats:
-    """From a value, the one tensor of this name, stored in bytes, as floats: (byte - zero) * scale.
-
-    >>> Floats("a", np.float32(0.5), np.uint8(128))({"a": np.array([128, 130], np.uint8)})
+    >>> AsFloats("a", np.float32(0.5), np.uint8(128))({"a": np.array([128, 130], np.uint8)})
     array([0., 1.], dtype=float32)
     """
 
     name: str
-    scale: Array = field(compare=False)
-    zero: Array = field(compare=False)
+    scale: Array | None = field(default=None, compare=False)
+    zero: Array | None = field(default=None, compare=False)
 
     def __call__(self, value: Tensors) -> Array:
-        found: Array = (value[self.name].astype(np.float32) - np.float32(self.zero)) * self.scale
-        return found
+        array = value[self.name]
+        if self.scale is not None:
+            array = (array.astype(np.float32) - np.float32(0 if self.zero is None else self.zero)) * self.scale
+        return array.astype(np.float32) if array.dtype.kind == "V" else array

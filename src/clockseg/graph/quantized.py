@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
 from clockseg.graph.nodes import attribute, captured, readers_of, renamed
-from clockseg.graph.part import Floats
+from clockseg.graph.part import AsFloats
 from clockseg.types import Array
 
 if TYPE_CHECKING:
@@ -83,25 +82,22 @@ def reading(static: Static) -> Reading:
         if node.op_type == TO_BYTES and _is_named(node):
             left_out.add(node.name)
             stands_for[node.input[0]] = there
-        elif node.op_type == TO_BYTES and there not in static.floats:
-            if all(reader.op_type == TO_FLOATS for reader in readers.get(there, [])):
-                left_out.add(node.name)
-                stands_for[there] = node.input[0]
-        elif node.op_type == TO_FLOATS and there not in static.floats and node.input[0] in made:
+        elif there not in static.floats and (
+            (node.op_type == TO_BYTES and all(one.op_type == TO_FLOATS for one in readers.get(there, [])))
+            or (node.op_type == TO_FLOATS and node.input[0] in made)
+        ):
             left_out.add(node.name)
             stands_for[there] = node.input[0]
     return Reading(frozenset(left_out), stands_for)
 
 
-def floats_of(static: Static, tensor: str) -> Floats | None:
-    """Return a function that reads ``tensor`` as floats if it holds bytes from one QuantizeLinear, else None."""
+def floats_of(static: Static, tensor: str) -> AsFloats:
+    """Return a function that reads ``tensor`` as floats, also if it holds bytes from one QuantizeLinear."""
     node = next((node for node in static.nodes if tensor in node.output), None)
     if node is None or node.op_type != TO_BYTES:
-        return None
-    shape = static.types[tensor][1]
-    axis = attribute(node, "axis", 1)
-    scale, zero = (_along(static.constant(name), axis, len(shape)) for name in (*node.input[1:], "", "")[:2])
-    return None if scale is None else Floats(tensor, scale, np.zeros(1, np.uint8) if zero is None else zero)
+        return AsFloats(tensor)
+    rank, axis = len(static.shape(tensor)), attribute(node, "axis", 1)
+    return AsFloats(tensor, *(_along(static.constant(name), axis, rank) for name in node.input[1:]))
 
 
 def _along(value: TensorProto | None, axis: int, rank: int) -> Array | None:

@@ -127,8 +127,8 @@ class _Source:
 
     def stage(self, cut: StageCut, static: Static) -> Stage:
         body = self.part(f"{cut.name}.body", cut.inputs, cut.outputs)
-        features = floats_of(static, cut.trunk[0]) or AsFloats(cut.trunk[0])
-        return Stage(cut.name, body, Pick(cut.held), AsFloats(cut.scores) if cut.scores else None, features)
+        scores = AsFloats(cut.scores) if cut.scores else None
+        return Stage(cut.name, body, Pick(cut.held), scores, floats_of(static, cut.trunk[0]))
 
     def groups(self, division: Division) -> tuple[Group, ...]:
         """Return the groups; the last one includes the work of ``finish``, which always follows it.
