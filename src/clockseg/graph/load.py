@@ -104,12 +104,12 @@ class Load:
         return sum(self.costs[node] for node in members(nodes))
 
     @cached_property
-    def behind(self) -> Callable[[int], Behind]:
-        """Nodes up to the last cut -> the nodes behind it."""
+    def behind(self) -> Callable[[str], Behind]:
+        """Tensor of the last cut -> the nodes behind it."""
         return functools.cache(self._behind)
 
-    def _behind(self, inside: int) -> Behind:
-        made, shares = list[int](), dict[int, float]()
+    def _behind(self, tensor: str) -> Behind:
+        inside, made, shares = self.needs(tensor), list[int](), dict[int, float]()
         for index, before in enumerate(self.reads):
             if inside >> index & 1:
                 made.append(1 << index)
@@ -142,24 +142,20 @@ class Row:
     tensors: tuple[str, ...]
 
     @cached_property
-    def _bodies(self) -> tuple[int, ...]:
-        needs = [self.load.needs(tensor) for tensor in self.tensors]
-        before = itertools.accumulate([0, *needs], operator.or_)
-        return tuple(one & ~those for those, one in zip(before, needs, strict=False))
-
-    @cached_property
-    def _behind(self) -> Behind:
-        return self.load.behind(functools.reduce(operator.or_, self._bodies))
-
-    @cached_property
     def follow(self) -> bool:
-        """True if each stage reads the cut before it and nothing else, and the output is made from the last."""
+        """True if each cut dominates the next, so that a stage reads nothing else, and the output is made from the last."""
         ends = [self.load.maker[tensor] for tensor in self.tensors]
-        for body, first, then in zip(self._bodies[1:], ends, ends[1:], strict=False):
-            inside = {*members(body)}
-            if then not in inside or not {one for node in inside for one in self.load.reads[node]} <= inside | {first}:
-                return False
-        return self.reaching[-1]
+        dominate = (then != one and self.load.dominators[then] >> one & 1 for one, then in itertools.pairwise(ends))
+        return all(dominate) and self.reaching[-1]
+
+    @cached_property
+    def _bodies(self) -> tuple[int, ...]:
+        needs = [0, *map(self.load.needs, self.tensors)]
+        return tuple(then & ~one for one, then in itertools.pairwise(needs))
+
+    @property
+    def _behind(self) -> Behind:
+        return self.load.behind(self.tensors[-1])
 
     @cached_property
     def _shares(self) -> dict[int, float]:

@@ -54,14 +54,13 @@ def grids(graph: Graph, shapes: Mapping[str, Shape]) -> dict[str, Grid]:
 def _grid(node: Node, shape: Shape, shapes: Mapping[str, Shape], known: Mapping[str, Grid]) -> Grid | None:
     """Return the grid of one output of ``node``, from those of its inputs."""
     before = [(known[name], len(shapes[name])) for name in node.inputs if name in known]
-    for grid, rank in before:
-        if node.kind != REARRANGE and rank == len(shape) and _holds(shape, grid.axes, grid):
+    alike = [grid for grid, rank in before if node.kind != REARRANGE and rank == len(shape)]
+    for grid in alike:
+        if _holds(shape, grid.axes, grid):
             return grid
-    for grid, rank in before:
-        if node.kind != REARRANGE and rank == len(shape) and len(grid.axes) == 2:
-            made = _resized(grid, *(shape[axis] for axis in grid.axes))
-            if made is not None:
-                return made
+    for grid in alike:
+        if len(grid.axes) == 2 and (made := _resized(grid, *(shape[axis] for axis in grid.axes))):
+            return made
     for grid, rank in before:
         for axes in _layouts(shape, grid, rank):
             if _holds(shape, axes, grid):
