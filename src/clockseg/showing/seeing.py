@@ -14,7 +14,7 @@ from clockseg.carry.warp import Estimator, Warp, working_size
 from clockseg.clockwork.carry import Carry, Of, identity
 from clockseg.clockwork.clock import PICTURE
 from clockseg.clockwork.facts import facts, walk
-from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.network import StagedNetwork, same
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record
@@ -141,7 +141,7 @@ class Watching(Stream):
         self.now = Seen(None, None, None)
         # Functions of the caller may not be thread-safe, and read arrays only.
         self.sees_ahead = Labeller(net).graph is not None
-        self._reads_pictures = reads_pictures(schedule)
+        self._takes_decoded = (self.sees_ahead or own.restore is same) and not reads_pictures(schedule)
         self._estimator = estimator
         self._last: Sight | None = None
         self._known: tuple[Any, Size, tuple[float, float]] = (None, (0, 0), (1.0, 1.0))
@@ -160,9 +160,9 @@ class Watching(Stream):
         return self._estimator.observe(before, now)
 
     def step(self, seen: Seen) -> Any:
-        """Run the session on a frame that was seen, in RGB if anything but graphs may read it, and return its output."""
+        """Run the session on a frame that was seen, in RGB if a clock or a function of the caller reads it, and return its output."""
         self.now = seen
-        return self.session(seen.image if self.sees_ahead and not self._reads_pictures else rgb(seen.image))
+        return self.session(seen.image if self._takes_decoded else rgb(seen.image))
 
     def looked(self, image: Any, vectors: Any = None, item: Any = None) -> Seen:
         """Return the frame with its sight. ``prepare`` runs only for the first frame of each size."""

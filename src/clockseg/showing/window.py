@@ -100,7 +100,7 @@ class Window:
         own = Part(maps)
         if not self.smooth or self.key is None or now.back is None:
             return Key((own,))
-        return Key((own, _moved(self.key.averaged, now.back, now.distance)))
+        return Key((own, _warped(self.key.averaged, now.back, now.distance)))
 
     def _between(self, now: Waiting, key: Key) -> list[Due]:
         """Return the frames between the last key frame and the one ``now``, in order, the last key frame first."""
@@ -111,7 +111,7 @@ class Window:
             ways.append((turned.after(ways[-1][0]) if ways else turned, len(ways) + 1))
         ways.reverse()
         if self.smooth and self.key is not None and ways and self.waiting[0].distance == 0:
-            self.key = Key((*self.key.parts, _moved(key.maps, *ways[0])))
+            self.key = Key((*self.key.parts, _warped(key.maps, *ways[0])))
         return [
             (waiting.item, _parts(waiting, self.key, [Part(key.averaged, way[0], trust(*way))]))
             for waiting, way in zip(self.waiting, ways, strict=True)
@@ -127,7 +127,7 @@ def _parts(waiting: Waiting, before: Key | None, after: Sequence[Part]) -> list[
     return [Part(before.averaged, waiting.back, trust(waiting.back, waiting.distance)), *after]
 
 
-def _moved(maps: Maps, motion: Motion, distance: int) -> Part:
+def _warped(maps: Maps, motion: Motion, distance: int) -> Part:
     """Return the maps of a key frame ``distance`` frames away, warped along ``motion``, with their weight."""
     return Part(maps.moved(motion), None, trust(motion, distance))
 
