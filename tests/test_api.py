@@ -99,7 +99,7 @@ def test_families_load_when_they_are_used(family) -> None:
 def test_what_type_checkers_see_is_what_is_loaded() -> None:
     tree = ast.parse((ROOT / "src/clockseg/__init__.py").read_text())
     shown = {
-        alias.name: node.module
+        alias.asname: node.module
         for block in tree.body
         if isinstance(block, ast.If)
         for node in block.body

@@ -48,8 +48,6 @@ def delete(room: Room, package: Path) -> None:
         shutil.rmtree(package / name)
         for file in ("__init__.py", "networks/load.py"):
             text = (package / file).read_text()
-            for public in re.findall(rf'^    "clockseg\.{name}[.\w]*": \("(\w+)",\),$', text, re.M):
-                text = re.sub(rf'^    "{public}",\n', "", text, flags=re.M)
             (package / file).write_text(re.sub(rf"^ .*clockseg\.{name}\b.*\n", "", text, flags=re.M))
         text = (package / "networks/load.py").read_text()
         (package / "networks/load.py").write_text(re.sub(r'"\.\w+": "clockseg\.' + name + r'\.\w+"', "", text))
