@@ -60,7 +60,7 @@ def video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (
             ["--schedule", "user_faults:clock"],
-            "the clock clock of stage 3 failed at frame 1 (user_faults.py, line 18, in clock): K",
+            "the clock clock of stage 3 failed at frame 1: user_faults.py, line 18, in clock: K",
         ),
         (["--schedule", "user_faults:stages"], "user_faults.py, line 15, in stages: KeyError: 3"),
         (["--schedule", "user_broken:clock"], "(user_broken.py, line 2: NameError: name 'unknown' is not defined)"),
@@ -69,7 +69,7 @@ def video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["--layout", "user_broken:clips"], "(user_broken.py, line 2: NameError: name 'unknown' is not defined)"),
         (
             ["--schedule", "skip_frame(2)", "--carry", "user_faults:moves"],
-            "move of the carry Moves failed at frame 1 (user_faults.py, line 10, in move): KeyError: 'x'",
+            "move of the carry Moves failed at frame 1: user_faults.py, line 10, in move: KeyError: 'x'",
         ),
     ],
 )

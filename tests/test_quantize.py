@@ -14,14 +14,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import networks
-from clockseg import MissingDependency, NetworkError, UsageError, load
+from clockseg import MissingDependency, NetworkError, UsageError, libraries, load
 from clockseg.cli.main import main
 from clockseg.datasets import read_data
 from clockseg.evaluation.cost import part_seconds
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.part import FRAME_SIZE, AsFloats
 from clockseg.graph.static import fix
-from clockseg.libraries import onnxruntime_quantization
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import assemble
 from clockseg.networks.quantization import (
@@ -210,7 +209,7 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch) -> None
 
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(MissingDependency, match=r"pip install '\.\[onnxruntime\]'"):
-        onnxruntime_quantization()
+        libraries.onnxruntime("onnxruntime.quantization")
 
 
 # How others write quantized networks.

@@ -8,7 +8,7 @@ import pytest
 
 import networks
 from clockseg import DataError
-from clockseg.files import whole, whole_together
+from clockseg.files import whole
 from clockseg.graph import sidecar
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.sidecar import Input, Sidecar
@@ -43,7 +43,7 @@ def test_files_that_belong_together_stay_if_one_cant_be_written(tmp_path: Path) 
     (tmp_path / "a").write_text("old")
 
     def failing() -> None:
-        with whole_together(tmp_path / "a", tmp_path / "b") as (part, _):
+        with whole(tmp_path / "a") as part, whole(tmp_path / "b"):
             part.write_text("new")
             raise ZeroDivisionError
 

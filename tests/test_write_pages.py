@@ -257,7 +257,7 @@ def test_a_schedule_file_of_ones_own_code_is_refused_at_the_start(given, capsys:
     [
         (
             "own_faults:broken",
-            r"the clock broken of stage 2 failed at frame 1 \(own_faults.py, line 8, in broken\): KeyError: 'person'",
+            r"the clock broken of stage 2 failed at frame 1: own_faults.py, line 8, in broken: KeyError: 'person'",
         ),
         ("either(every(2), own_faults:broken)", r"the clock broken of .*line 8"),
         ("own_faults:Broken()", "the clock Broken of stage 2 returned False at frame 1; return a pair"),
@@ -305,7 +305,7 @@ class Broken(Identity):
         ("Still", "it lacks estimates_motion"),
         ("Typo", r"Typo is a class; give an instance, Typo\(..\)"),
         ("Typo()", "has of = 'outputs'; give one of 'auto', 'output', 'fused', 'held'"),
-        ("Broken()", r"move of the carry Broken failed at frame 1 \(own_carries.py, line 24, in move\): IndexError: "),
+        ("Broken()", r"move of the carry Broken failed at frame 1: own_carries.py, line 24, in move: IndexError: "),
     ],
 )
 def test_a_fault_in_a_carry_is_told_in_one_line(text, said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ import signal
 import sys
 from types import FrameType
 
-_ENDING = ("SIGTERM", "SIGHUP")
 _GARBAGE = 10_000
 """New objects between two searches for reference cycles: with Python's 700, imports alone cause hundreds of searches."""
 
@@ -50,7 +49,7 @@ def _open_missing() -> None:
 
 def end_cleanly() -> None:
     """Let SIGTERM and SIGHUP raise ``Ended`` in the main thread, once; one that is ignored stays ignored."""
-    for name in _ENDING:
+    for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         # Under nohup it is to be ignored.
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:

@@ -99,12 +99,12 @@ def install(extra: str) -> str:
     return f"pip install '.[{extra}]' in the clone"
 
 
-def place_outside(error: BaseException) -> str:
-    """Return the place in code of the user's own that an error came from, such as "mine.py, line 5, in clock"; "" if none.
+def fault(error: BaseException) -> str:
+    """Return an error from code of the user's own with its place, such as "mine.py, line 5, in clock: KeyError: 3"; else "".
 
-    That is the last line that it passed through after clockseg, but for installed libraries.
+    The place is the last line that it passed through after clockseg, but for installed libraries.
 
-    >>> place_outside(ValueError("not raised"))
+    >>> fault(ValueError("not raised"))
     ''
     """
     ours = Path(__file__).parent
@@ -119,17 +119,17 @@ def place_outside(error: BaseException) -> str:
         return ""
     last = outside[-1]
     inside = "" if last.name == "<module>" else f", in {last.name}"
-    return f"{Path(last.filename).name}, line {last.lineno}{inside}"
+    return f"{Path(last.filename).name}, line {last.lineno}{inside}: {type(error).__name__}: {error}"
 
 
 def tell_fault(error: Exception, what: str) -> None:
-    """Raise ``UsageError`` from ``error`` if it comes from code of the user's own: ``what`` failed, the place, the error.
+    """Raise ``UsageError``, which says that ``what`` failed and its ``fault``, if ``error`` comes from code of the user's own.
 
     Do nothing if it comes from elsewhere, or already is a ``ClocksegError``.
     """
-    place = place_outside(error)
-    if place and not isinstance(error, ClocksegError):
-        raise UsageError(f"{what} ({place}): {type(error).__name__}: {error}") from error
+    told = fault(error)
+    if told and not isinstance(error, ClocksegError):
+        raise UsageError(f"{what}: {told}") from error
 
 
 def whole_number(value: Any, what: str, *, least: int = 1) -> int:

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -43,20 +43,12 @@ def from_printable(text: str) -> str:
     return os.fsdecode(re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), os.fsencode(text)))
 
 
-def part_name(path: Path) -> Path:
-    """Return the temporary name of a file.
-
-    >>> part_name(Path("out/overlay.mp4")).name
-    '.overlay.mp4.part'
-    """
-    return path.with_name(f".{path.name}.part")
-
-
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Yield a temporary name to write ``path`` under; the file is renamed, in place of an older one, where the block ends well.
 
-    After an exception, an interrupt included, the temporary file is removed and the older one stays.
+    After an exception, an interrupt included, the temporary file is removed and the older one stays. In one ``with`` statement,
+    several files are renamed only after all of them are complete.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -65,21 +57,13 @@ def whole(path: Path) -> Iterator[Path]:
     ...     [file.name for file in Path(folder).iterdir()]
     ['notes.txt']
     """
-    with whole_together(path) as (part,):
-        yield part
-
-
-@contextmanager
-def whole_together(*paths: Path) -> Iterator[tuple[Path, ...]]:
-    """Yield the temporary names of files that belong together: they are renamed once all are complete."""
-    parts = {part_name(path): path for path in paths}
+    part = path.with_name(f".{path.name}.part")
     try:
-        yield tuple(parts)
-        publish(parts)
+        yield part
+        part.replace(path)
     finally:
-        for part in parts:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -94,15 +78,6 @@ def folder_beside(path: Path, advice: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def publish(names: Mapping[Path, Path]) -> None:
-    """Rename each file to what it maps to, on the same disk.
-
-    >>> publish({})
-    """
-    for part, path in names.items():
-        part.replace(path)
 
 
 class InputChanged(VideoError):

@@ -22,7 +22,6 @@ from clockseg.errors import MissingDependency, UsageError, install
 CPU_ENGINES = ("openvino", "onnxruntime")
 GRAPH_ENGINES = (*CPU_ENGINES, "onnxruntime-cuda")
 """The names of the engines that compile ONNX graphs (``clockseg.engines.ENGINES``). The one usually fastest comes first."""
-_OPENVINO_TELEMETRY = "openvino_telemetry"
 _ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": "1", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256"}
 """Variables that are set before an engine's library is imported, unless they are set already.
 
@@ -42,22 +41,16 @@ def opencv() -> types.ModuleType:
     return cv2
 
 
-def openvino() -> types.ModuleType:
-    """Import OpenVINO, or raise ``MissingDependency`` with the line that installs it.
+def openvino(module: str = "openvino") -> types.ModuleType:
+    """Import a module of OpenVINO, or raise ``MissingDependency`` with the line that installs it.
 
     >>> openvino().__name__
     'openvino'
     """
     try:
-        _imported("openvino.preprocess")
-        return _imported("openvino")
+        return _imported(module)
     except ImportError as error:
         raise MissingDependency("OpenVINO is not installed: pip install openvino") from error
-
-
-def openvino_onnx() -> types.ModuleType:
-    """Import OpenVINO's reader of ONNX files, which takes conversions of operators; see ``openvino``."""
-    return _imported("openvino.frontend.onnx")
 
 
 def openvino_core() -> Any:
@@ -99,19 +92,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def onnxruntime() -> types.ModuleType:
-    """Import ONNX Runtime, or raise ``MissingDependency`` with the line that installs it."""
-    return _onnxruntime("onnxruntime")
-
-
-def onnxruntime_quantization() -> types.ModuleType:
-    """Import ONNX Runtime's quantization tools, or raise ``MissingDependency`` with the line that installs them."""
-    return _onnxruntime("onnxruntime.quantization")
-
-
-def _onnxruntime(name: str) -> types.ModuleType:
+def onnxruntime(module: str = "onnxruntime") -> types.ModuleType:
+    """Import a module of ONNX Runtime, or raise ``MissingDependency`` with the line that installs it."""
     try:
-        return _imported(name)
+        return _imported(module)
     except ImportError as error:
         raise MissingDependency(f"ONNX Runtime is not installed: {install('onnxruntime')}") from error
 
@@ -145,18 +129,6 @@ def _imported(name: str) -> types.ModuleType:
     _limit_arenas()
     for variable, value in _ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
-    with _hidden(_OPENVINO_TELEMETRY):
-        return importlib.import_module(name)
-
-
-@contextmanager
-def _hidden(name: str) -> Iterator[None]:
-    """Make the module ``name`` impossible to import inside the block; OpenVINO then uses a stub that sends nothing."""
-    if name in sys.modules:
-        yield
-        return
-    sys.modules[name] = None  # type: ignore[assignment]  # importlib reads None as "not installed"
-    try:
-        yield
-    finally:
-        del sys.modules[name]
+    # Without this module, OpenVINO uses a stub that sends nothing; importlib reads None as "not installed".
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    return importlib.import_module(name)

@@ -12,7 +12,7 @@ from typing import Any
 
 from clockseg import __version__
 from clockseg.cli.terminal import fail, plain_output, say
-from clockseg.errors import ClocksegError, Ended, place_outside
+from clockseg.errors import ClocksegError, Ended, fault
 
 COMMANDS = (
     "segment",
@@ -105,10 +105,10 @@ def run_command(args: argparse.Namespace) -> int:
         fail(error)
         return 1
     except Exception as error:
-        place = place_outside(error)
-        if not place:
+        told = fault(error)
+        if not told:
             raise
-        fail(f"{place}: {type(error).__name__}: {error}")
+        fail(told)
         return 1
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 from clockseg.cli.progress import Watch
 from clockseg.cli.terminal import columns, fail, indented, percent, say, warn
 from clockseg.clockwork.trace import Progress
-from clockseg.errors import ClocksegError, place_outside
+from clockseg.errors import ClocksegError, fault
 from clockseg.segmenting.inputs import Input
 from clockseg.segmenting.segmentation import Outcome
 from clockseg.segmenting.work import Segmented
@@ -67,8 +67,7 @@ class Report:
 def _said(error: Exception) -> str:
     if isinstance(error, ClocksegError | OSError):
         return str(error)
-    place = place_outside(error)
-    return f"{f'{place}: ' if place else ''}{type(error).__name__}: {error}"
+    return fault(error) or f"{type(error).__name__}: {error}"
 
 
 def _told(done: Segmented) -> str:

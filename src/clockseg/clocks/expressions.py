@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.clockwork.clock import Plain
-from clockseg.errors import UsageError, nearest, place_outside
+from clockseg.errors import UsageError, fault, nearest
 
 LONGEST = 2000
 """Characters of a specification; longer ones are refused before they are parsed."""
@@ -177,8 +177,7 @@ def _imported(text: str) -> Any:
     try:
         return operator.attrgetter(path)(importlib.import_module(module))
     except (Exception, SystemExit) as error:  # a module may raise anything when it is imported
-        place = place_outside(error)
-        why = f"{place}: {type(error).__name__}: {error}" if place else str(error)
+        why = fault(error) or error
         raise SyntaxError(f"{text!r} can't be imported ({why}); give package.module:object.") from None
     finally:
         sys.path.remove(str(Path.cwd()))

@@ -103,7 +103,7 @@ def _bordered(library: types.ModuleType, model: Any, built: Built, *, bf16: bool
     first and back takes 4 % of the time. ``bf16``: tensors that only other parts read are passed on in bf16; as float32 the
     layers before them would be computed in float32 as well, which takes 15 % of the time of SegFormer-B0.
     """
-    steps = library.preprocess.PrePostProcessor(model)
+    steps = libraries.openvino("openvino.preprocess").PrePostProcessor(model)
     for names, port, step in ((built.inputs, model.input, steps.input), (built.outputs, model.output, steps.output)):
         for name in names:
             if _is_map(port(name)):

@@ -74,7 +74,7 @@ def class_count(model: onnx.ModelProto, output: str) -> int:
 def _core(process: int) -> Any:
     """Return the core of this process, which knows the node."""
     core = libraries.openvino_core()
-    extension = libraries.openvino_onnx().ConversionExtension
+    extension = libraries.openvino("openvino.frontend.onnx").ConversionExtension
     core.add_extension(extension(_OPERATOR, _DOMAIN, lambda node: _spliced(core, node)))
     return core
 

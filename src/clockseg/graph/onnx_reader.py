@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped,u
 from onnx import external_data_helper, inliner
 
 from clockseg.errors import DataError, NetworkError, first_line
-from clockseg.files import whole_together
+from clockseg.files import whole
 from clockseg.graph import sidecar
 from clockseg.graph.limits import check_bytes, check_nodes
 from clockseg.graph.neutral import (
@@ -199,7 +199,7 @@ def write_network(model: onnx.ModelProto, said: Sidecar, out: Path) -> None:
     clockseg.errors.DataError: nowhere/x.onnx can't be written: No such file or directory. Give a folder that can be.
     """
     try:
-        with whole_together(out.with_suffix(".json"), out) as (text, graph):
+        with whole(out.with_suffix(".json")) as text, whole(out) as graph:
             sidecar.write(said, text)
             onnx.save(model, graph)
     except (OSError, ValueError) as error:  # a ValueError is protobuf's, of more than 2 GB

@@ -15,7 +15,7 @@ from clockseg.clockwork.schedule import check, schedule_for
 from clockseg.engines import engine as by_name
 from clockseg.engines.auto import first_able
 from clockseg.errors import NetworkError, UsageError
-from clockseg.files import folder_beside, publish
+from clockseg.files import folder_beside
 from clockseg.graph import sidecar
 from clockseg.graph.choice import Choice
 from clockseg.graph.part import tensors
@@ -86,7 +86,8 @@ def cut_network(
         onnx.save(found.model, file)
         sidecar.write(written, file.with_suffix(".json"))
         inspection = inspect(file, engine=engine, threads=threads, repeat=repeat)
-        publish({file.with_suffix(end): out.with_suffix(end) for end in (".json", ".onnx")})
+        for end in (".json", ".onnx"):
+            file.with_suffix(end).replace(out.with_suffix(end))
     told = [*found.told]
     if found.half:
         why = "of the largest value is allowed between parts and whole: the file computes in 16 bits, which rounds every map"

@@ -32,7 +32,7 @@ from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.onnx_split import split_model
 from clockseg.graph.part import IMAGE, Tensors
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
-from clockseg.libraries import onnxruntime_quantization, silent_logs
+from clockseg.libraries import onnxruntime, silent_logs
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import WorkingSize, assemble, framing, read
 from clockseg.types import PICTURE_SIZE, Array, Image, Size
@@ -207,7 +207,7 @@ def quantized(model: onnx.ModelProto, samples: Iterable[Mapping[str, Array]]) ->
     ``UsageError`` if it is quantized already, ``NetworkError`` if there is nothing to quantize, ``MissingDependency``
     without ONNX Runtime.
     """
-    library = onnxruntime_quantization()
+    library = onnxruntime("onnxruntime.quantization")
     model = ready(model)
     outputs = [*model.graph.output]
     read = {tensor for node in model.graph.node for tensor in node.input}
@@ -246,7 +246,7 @@ def quantized(model: onnx.ModelProto, samples: Iterable[Mapping[str, Array]]) ->
 
 def ready(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a copy that can be quantized: weights plain, opset at least 13 (one scale a channel); the errors of ``quantized``."""
-    onnxruntime_quantization()
+    onnxruntime()
     if any(node.op_type in _DONE for node in model.graph.node):
         raise UsageError("the network is quantized already; give the original network.")
     model = folded(upgraded(model, OPSET))

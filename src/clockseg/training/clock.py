@@ -24,7 +24,7 @@ from clockseg.clocks.rates import carried, skip_frame
 from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.datasets.clips import Clip
 from clockseg.errors import TrainingError, UsageError
-from clockseg.files import whole_together
+from clockseg.files import whole
 from clockseg.networks.load import load
 from clockseg.networks.onnx_export import traced
 from clockseg.training import Trained
@@ -120,7 +120,7 @@ def fitted(found: Samples, steps: int, seed: int, say: Log = lambda entry: None)
 
 
 def _write(model: onnx.ModelProto, told: dict[str, Any], out: Path) -> None:
-    with whole_together(out, out.with_suffix(".json")) as (first, second):
+    with whole(out) as first, whole(out.with_suffix(".json")) as second:
         first.write_bytes(model.SerializeToString())
         second.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
