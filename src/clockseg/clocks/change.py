@@ -74,7 +74,8 @@ class Change(Watching):
 
     def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
         """Return the change; ``state`` keeps label maps, so that the argmax of each map is computed once."""
-        tick = tick.at(self.watched(tick.stage))
+        if self.of != "labels" or self.watch is not None:
+            tick = tick.at(self.watched(tick.stage))
         now, past = tick.watched, tick.reference if self.reference == "fired" else tick.previous
         if self.of != "labels":
             return relative_difference(now, past), state

@@ -167,7 +167,8 @@ class CurrentFrame:
         self.past = [NEVER] * len(net) if memory is None else list(memory.stages)
         self.last = memory if self.t else None
         self.prepared = Lazy(0, "prepare", net.prepare, (image,))
-        self.sight = self.motion = None
+        self.sight: Any = None
+        self.motion: Any = None
         self.motions: dict[int, Any] = {}
         self._moved: dict[tuple[Lazy, Lazy], Lazy] = {}
         if schedule.carry.estimates_motion:
@@ -291,15 +292,9 @@ class CurrentFrame:
         self.executor.read(self.sight, *motions.values(), *cached, *finished, *values.values(), output)
         spent, self.executor.spent = self.executor.spent, defaultdict(float)
         others = [spent[kind] for kind in (CLOCK, MOTION, FUSE, FINISH)]
-        record = Record(
-            last is None,
-            fired,
-            tuple([answer.signal for answer in answers]),
-            frames,
-            Seconds(tuple([spent[i] for i in range(len(now))]), *others),
-            tuple(
-                [not (propagated or f or motions.get(frame) is None) for frame, f in zip(frames, fired, strict=True)]
-            ),
-            propagated,
-        )
+        seconds = Seconds(tuple([spent[i] for i in range(len(now))]), *others)
+        signals = tuple([answer.signal for answer in answers])
+        kept = [not (fires or propagated) for fires in fired]
+        moved = tuple([one and motions.get(frame) is not None for one, frame in zip(kept, frames, strict=True)])
+        record = Record(last is None, fired, signals, frames, seconds, moved, propagated)
         return Memory(self.t, np.shape(self.image), tuple(now), finished, values, output, self.sight, motions, record)
