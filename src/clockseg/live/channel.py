@@ -181,7 +181,8 @@ class Channel:
         if self._after_gap(arrived):
             self.gaps += 1
             shown += self.end()
-        dropped, ready = self._dropped_since(), self._ready(arrived.frame)
+        dropped = self._dropped_since()
+        ready = self._last is not None and self._last.frame.image.shape == arrived.frame.image.shape
         if not ready:
             # Compile for frames of this size, so that no record and no latency has it in it.
             shown += self.end()
@@ -212,10 +213,6 @@ class Channel:
         first = not self.figures.tally.frames
         self.figures = self.figures.add(one.record, first=first)
         return Shown(frame, one.output, one.record, seconds - self._began, latency, dropped)
-
-    def _ready(self, frame: Frame) -> bool:
-        """Return True if the network has run on frames of this size."""
-        return self._last is not None and self._last.frame.image.shape == frame.image.shape
 
     def _after_gap(self, arrived: Arrived) -> bool:
         """Return True if the source was away before this frame; else measure the interval between its frames."""

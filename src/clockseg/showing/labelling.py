@@ -213,23 +213,19 @@ def _upsampled(built: Built) -> str | None:
         found = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
         if node.op_type == "ArgMax":
             labelled = True
-        elif node.op_type == "Resize":
-            if labelled or not _bilinear_resize(found):
-                return None
-        elif node.op_type == "ConvTranspose":
-            if labelled or not _bilinear_kernel(node, found, constants):
+        elif node.op_type in ("Resize", "ConvTranspose"):
+            if labelled or not _bilinear(node, found, constants):
                 return None
         elif node.op_type not in ("Reshape", "Cast", "Identity"):
             return None
     return model.graph.input[0].name if labelled else None
 
 
-def _bilinear_resize(attributes: dict[str, Any]) -> bool:
-    mode = attributes.get("coordinate_transformation_mode", b"half_pixel")
-    return attributes.get("mode") == b"linear" and mode in (b"half_pixel", b"pytorch_half_pixel")
-
-
-def _bilinear_kernel(node: onnx.NodeProto, attributes: dict[str, Any], constants: dict[str, Array]) -> bool:
+def _bilinear(node: onnx.NodeProto, attributes: dict[str, Any], constants: dict[str, Array]) -> bool:
+    """Return True if a Resize or a ConvTranspose is bilinear upsampling with half-pixel centres."""
+    if node.op_type == "Resize":
+        mode = attributes.get("coordinate_transformation_mode", b"half_pixel")
+        return attributes.get("mode") == b"linear" and mode in (b"half_pixel", b"pytorch_half_pixel")
     kernel = constants.get(node.input[1])
     stride = attributes.get("strides", [1, 1])[0]
     if kernel is None or len(node.input) > 2 or kernel.shape[1:] != (1, 2 * stride, 2 * stride):
