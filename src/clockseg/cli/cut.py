@@ -8,7 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli.options import add_options, check_new_network, kinds, new_command, positive, size, three
+from clockseg.cli.options import (
+    add_new_network_options,
+    add_options,
+    check_new_network,
+    kinds,
+    new_command,
+    positive,
+    size,
+    three,
+)
 from clockseg.cli.terminal import align, columns, percent, say, sides, warn
 from clockseg.errors import DataError, UsageError
 from clockseg.libraries import GRAPH_ENGINES
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
     from clockseg.networks.inspection import Inspected
     from clockseg.networks.source import Said, Source
 
-DESCRIPTION = """Cut a network into stages. Writes NET.onnx, a copy of the network, and NET.json beside it: the preprocessing, the classes,
+DESCRIPTION = """Cut a network into stages. Writes NAME.onnx, a copy of the network, and NAME.json beside it: the preprocessing, the classes,
 the cuts and a recommended schedule. All other commands read these two files.
 
 MODEL is an ONNX file; hf:, a transformers checkpoint in a local folder or on the Hugging Face hub; or torchvision:NAME, with
@@ -50,8 +59,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "model", metavar="MODEL", help="FILE.onnx, hf:DIRECTORY, hf:ORG/NAME[@REVISION] or torchvision:NAME"
     )
-    parser.add_argument("--out", required=True, type=Path, metavar="NET.onnx", help="file to write")
-    add_options(parser, "--overwrite", help="replace existing NET.onnx and NET.json")
+    add_new_network_options(parser)
     _add_cut_options(parser.add_argument_group("cuts"))
     _add_frame_options(parser.add_argument_group("preprocessing: x = (pixel * scale - mean) / std"))
     _add_class_options(parser.add_argument_group("output"))

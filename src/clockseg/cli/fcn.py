@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from clockseg.cli.options import add_options, check_new_network, new_command, size, three
+from clockseg.cli.options import add_new_network_options, check_new_network, new_command, size, three
 from clockseg.cli.terminal import say
 from clockseg.errors import UsageError
 
@@ -23,7 +23,7 @@ def add_parser(commands: Any) -> None:
     help = "convert the paper's weights from Caffe's format"
     parser = new_command(commands, "import", run, help=help, description=DESCRIPTION)
     parser.add_argument("source", metavar="CAFFEMODEL", type=Path, help="weights as Caffe saved them, NAME.caffemodel")
-    parser.add_argument("--out", required=True, metavar="NAME.onnx", type=Path, help="file to write")
+    add_new_network_options(parser)
     help = "names of the classes; FILE.json is a data set's classes.json (default: by the number of classes)"
     parser.add_argument("--labels", metavar="voc|nyud|cityscapes|FILE.json", help=help)
     help = "mean of the images it was trained on (default: that of --labels)"
@@ -33,7 +33,6 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--half", action="store_true", help="write 16-bit weights, half the size")
     help = "working size for the sidecar (default: that of the data set, or 500x500)"
     parser.add_argument("--size", type=size, metavar="WIDTHxHEIGHT", help=help)
-    add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -229,6 +229,12 @@ def add_plot_option(group: argparse._ActionsContainer, what: str) -> None:
     group.add_argument("--plot", type=Path, metavar="FILE.svg|png", help=text)
 
 
+def add_new_network_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--out NAME.onnx`` and ``--overwrite``, which ``check_new_network`` checks."""
+    parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
+    add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
+
+
 def add_schedule_file_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--out FILE.toml``, ``--overwrite`` and ``--json``."""
     group = parser.add_argument_group("output")

@@ -11,6 +11,7 @@ from clockseg.cli.clips import Clips
 from clockseg.cli.options import (
     add_data_options,
     add_frames_options,
+    add_new_network_options,
     add_options,
     check_new_network,
     is_quiet,
@@ -38,8 +39,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = new_command(commands, "quantize", run, help=help, description=DESCRIPTION)
     parser.add_argument("network", metavar="NET", help="a bundled network, or FILE.onnx with its sidecar beside it")
     add_data_options(parser, "VIDEO", "videos, clips, folders of pictures; labels are not read")
-    parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
-    add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
+    add_new_network_options(parser)
     help = "frames to calibrate on, evenly spaced (default: 60)"
     parser.add_argument("--frames", type=positive, default=60, metavar="N", help=help)
     parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="runs to time (default: 20)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from clockseg.cli.clips import Clips
@@ -13,6 +12,7 @@ from clockseg.cli.options import (
     add_data_options,
     add_frames_options,
     add_group,
+    add_new_network_options,
     add_options,
     check_new_network,
     count,
@@ -49,8 +49,7 @@ def add_parser(commands: Commands) -> None:
     parser = new_command(kinds, "clock", run, help=help, description=CLOCK)
     add_data_options(parser, "VIDEO", "videos, clips, folders of frames; labels are not read")
     add_options(parser, "--network", default=DRIVING, help=f"{NETWORK_HELP} (default: {DRIVING})")
-    parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
-    add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
+    add_new_network_options(parser)
     group = parser.add_argument_group("training")
     help = 'carry that the clock will run under: identity, or "warp(flow|codec|auto, scale=0.5)" (default: warp(flow))'
     group.add_argument("--carry", default="warp(flow)", metavar="SPEC", help=help)

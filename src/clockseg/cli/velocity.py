@@ -44,7 +44,7 @@ def add_parser(subparsers: Any) -> None:
     add_network_options(parser)
     add_frames_options(parser)
     out = parser.add_argument_group("output")
-    add_plot_option(out, "the change of each depth, and its course in the clips with the least and the most motion")
+    add_plot_option(out, "the change of each depth over the clips with the least and the most motion")
     add_options(out, "--overwrite", help="replace an existing file")
     add_options(out, "--json")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -65,36 +66,33 @@ class CompiledPart:
     def __call__(self, *values: Tensors) -> dict[str, Array]:
         size = self.part.frame_size(values)
         inputs = self.part.gather(values)
-        try:
+        with self._explained("run", size):
             made = self.runners.run(size, self._compiled, inputs, most=SIZES)
-        except ClocksegError:
-            raise
-        except Exception as error:  # engines raise many types
-            raise NetworkError(
-                f"the engine can't run part {self.part.name!r} at {size[0]}x{size[1]} ({_reason(error)}). {_REMEDY}"
-            ) from error
         return self.part.bundle(inputs, made, size)
 
-    def _compiled(self, size: Size) -> Runner:
+    @contextmanager
+    def _explained(self, what: str, size: Size) -> Iterator[None]:
+        """Raise ``NetworkError`` for an engine's error, of whatever type: what it can't do, and what may help."""
         try:
-            built = self.part.build(size)
-            runner = self.compile(built)
+            yield
         except ClocksegError:
             raise
-        except Exception as error:  # engines raise many types
+        except Exception as error:
+            # The last line of an engine's message names the cause.
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
             raise NetworkError(
-                f"the engine can't compile part {self.part.name!r} at {size[0]}x{size[1]} ({_reason(error)}). {_REMEDY}"
+                f"the engine can't {what} part {self.part.name!r} at {size[0]}x{size[1]} ({reason}). {_REMEDY}"
             ) from error
+
+    def _compiled(self, size: Size) -> Runner:
+        with self._explained("compile", size):
+            built = self.part.build(size)
+            runner = self.compile(built)
         read = self.part.read_by(built)
         if read == self.part.inputs:
             return runner
         positions = [self.part.inputs.index(name) for name in read]
         return lambda inputs: runner([inputs[position] for position in positions])
-
-
-def _reason(error: Exception) -> str:
-    """Return the last line of an engine's error message, which names the cause."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
 
 
 def has_graphs(net: StagedNetwork) -> bool:

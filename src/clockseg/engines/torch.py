@@ -6,6 +6,7 @@ import importlib
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from clockseg.clockwork.network import Part, StagedNetwork
@@ -68,7 +69,7 @@ def torch(
 class _Builder:
     """Builds parts with these options. ``weights`` holds the converted weights, which parts share."""
 
-    library: types.ModuleType
+    torch: types.ModuleType
     dtype: Any
     compile: bool
     device: Any
@@ -79,31 +80,28 @@ class _Builder:
         made: Part = replace(part, function=_CompiledPiece(name, piece, self), device=self.device, trains=False)
         return made
 
-    def optimised(self, run: Run) -> Run:
-        """Return ``run`` compiled if requested, and under autocast in the builder's precision."""
-        low = self.dtype != self.library.float32
-        made = self.library.compile(run, dynamic=False) if self.compile else run
+    def runner(self, piece: Any, size: tuple[int, ...]) -> Run:
+        """Return the function that computes ``piece`` for frames of ``size``, under autocast in the builder's precision."""
+        low = self.dtype != self.torch.float32
+        with self.torch.inference_mode(False), self.torch.no_grad():
+            frozen = piece.frozen(size, self.weight, self.device)
+            made = self.torch.compile(frozen, dynamic=False) if self.compile else frozen
 
         def call(*given: Any) -> Any:
-            with self.library.autocast(self.device.type, self.dtype, enabled=low, cache_enabled=False):
+            with self.torch.autocast(self.device.type, self.dtype, enabled=low, cache_enabled=False):
                 return made(*given)
 
         return call
 
-    def runner(self, piece: Any, size: tuple[int, ...]) -> Run:
-        """Return the function that computes ``piece`` for frames of ``size``."""
-        with self.library.inference_mode(False), self.library.no_grad():
-            return self.optimised(piece.frozen(size, self.weight, self.device))
-
     def weight(self, path: str, value: Any, readers: frozenset[str]) -> Any:
         """Convert a weight to the type and memory layout that the operations reading it need."""
-        wanted = self.dtype if readers <= _PRODUCTS else self.library.float32
+        wanted = self.dtype if readers <= _PRODUCTS else self.torch.float32
         dtype = wanted if value.is_floating_point() else value.dtype
         if (path, dtype) in self.weights:
             return self.weights[path, dtype]
         made = value.to(self.device, dtype)
         if made.dim() == 4 and readers & _CONVOLUTIONS:
-            made = made.contiguous(memory_format=self.library.channels_last)
+            made = made.contiguous(memory_format=self.torch.channels_last)
         if path:
             # Copied even if nothing was converted, because training may go on in the module's own weights.
             made = self.weights[path, dtype] = made.clone() if made.data_ptr() == value.data_ptr() else made
@@ -120,24 +118,18 @@ class _CompiledPiece:
     def __call__(self, maps: dict[str, Any], size: tuple[int, ...]) -> dict[str, Any]:
         given = [maps[name] for name in self.piece.inputs]
         try:
-            made = self.runners.run(size, self._runner, *given, most=SIZES)
+            made = self.runners.run(size, partial(self.builder.runner, self.piece), *given, most=SIZES)
         except ClocksegError:
             raise
         except Exception as error:  # torch.compile raises many types
-            first = first_line(error)
+            remedy = (
+                " torch.compile needs a C++ compiler; without one, use compile=False." if self.builder.compile else ""
+            )
             raise NetworkError(
-                f"torch can't run part {self.name!r} at {size[0]}x{size[1]} ({first})."
-                + (
-                    " torch.compile needs a C++ compiler; without one, use compile=False."
-                    if self.builder.compile
-                    else ""
-                )
+                f"torch can't run part {self.name!r} at {size[0]}x{size[1]} ({first_line(error)}).{remedy}"
             ) from error
         found: dict[str, Any] = self.piece.named(made, given)
         return found
-
-    def _runner(self, size: tuple[int, ...]) -> Run:
-        return self.builder.runner(self.piece, size)
 
 
 def _library() -> types.ModuleType:
