@@ -27,7 +27,7 @@ def kill_one(pieces):
         time.sleep(0.02)
     for comm in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if comm.read_text().startswith("ray::_Remote"):
+            if comm.read_text().startswith("ray::Serving"):
                 os.kill(int(comm.parent.name), signal.SIGKILL)
                 print("killed", flush=True)
                 return

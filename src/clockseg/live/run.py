@@ -25,7 +25,7 @@ from clockseg.live.line import Drop, Line
 from clockseg.live.on_time import OnTime, Room
 from clockseg.live.recorder import Recorder
 from clockseg.live.source import ALLOWED, Source, source
-from clockseg.segmenting.results import apart
+from clockseg.segmenting.results import free_name
 from clockseg.video import InputChanged
 
 SHARE = 0.8
@@ -191,10 +191,11 @@ def _recorders(
         if write:
             raise UsageError(f"write {', '.join(write)} without a folder; give one.")
         return [None] * len(found)
-    names = apart(Path(one.stem) for one in found)
+    taken: set[Path] = set()
+    folders = [out / free_name(Path(one.stem), taken) for one in found]
     return [
-        stack.enter_context(Recorder(out / name, one, net, write=write, overwrite=overwrite))
-        for name, one in zip(names, found, strict=True)
+        stack.enter_context(Recorder(folder, one, net, write=write, overwrite=overwrite))
+        for folder, one in zip(folders, found, strict=True)
     ]
 
 

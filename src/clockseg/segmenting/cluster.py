@@ -5,16 +5,13 @@ Paths, times and figures go through Ray, never frames.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import DataError, MissingDependency, UsageError, first_line, install
+from clockseg.segmenting.pieces import PieceResult
 from clockseg.segmenting.work import OnProgress
 from clockseg.segmenting.workers import Pool, Ran, Recipe, Serving, Step, WorkerLost
-
-POLL_SECONDS = 0.5
-"""Interval at which the progress of a step is asked for."""
 
 
 class Cluster(Pool):
@@ -52,41 +49,23 @@ class Cluster(Pool):
 
 
 class _Actor:
-    """An actor of the cluster, as a worker."""
+    """An actor of the cluster, as a worker. It tells the progress of a piece when that is done."""
 
     def __init__(self, ray: Any, recipe: Recipe, cores: int) -> None:
         self._ray = ray
-        # One thread more than the one that works, so that an actor can report its progress meanwhile.
-        self._actor = ray.remote(_Remote).options(num_cpus=cores, max_concurrency=2).remote(recipe)
+        self._actor = ray.remote(Serving).options(num_cpus=cores).remote(recipe)
 
     def run(self, step: Step, on_progress: OnProgress) -> Ran:
         """Run a step there."""
         try:
-            reference = self._actor.take.remote(step)
-            while not self._ray.wait([reference], timeout=POLL_SECONDS)[0]:
-                now: Progress | None = self._ray.get(self._actor.progress.remote())
-                if now is not None:
-                    on_progress(now)
-            ran: Ran = self._ray.get(reference)
+            ran: Ran = self._ray.get(self._actor.run.remote(step))
         except self._ray.exceptions.RayActorError as error:
             raise WorkerLost(f"its worker was lost ({first_line(error)})") from error
+        if isinstance(ran[0], PieceResult):
+            tally = ran[0].figures.tally
+            on_progress(Progress("", tally.frames, None, tally))
         return ran
 
     def close(self) -> None:
         """Kill the actor."""
         self._ray.kill(self._actor)
-
-
-class _Remote(Serving):
-    """The code that runs in an actor."""
-
-    _now: Progress | None = None
-
-    def take(self, step: Step) -> Ran:
-        """Run a step."""
-        self._now = None
-        return self.run(step, partial(setattr, self, "_now"))
-
-    def progress(self) -> Progress | None:
-        """Return the progress of the current step."""
-        return self._now

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from clockseg.errors import UsageError
 from clockseg.files import printable
-from clockseg.segmenting.results import FILES, apart, folder_name, is_result
+from clockseg.segmenting.results import FILES, folder_name, free_name, is_result
 from clockseg.video.images import IMAGE_SUFFIXES, natural_key
 
 _VIDEOS = """3g2 3gp asf avi dav divx dv f4v flv gif h264 h265 hevc ivf m2ts m2v m4v mjpeg mjpg mkv mov mp4 mpeg mpg mts mxf nut
@@ -53,8 +53,8 @@ def inputs(given: Sequence[str | os.PathLike[str]], *, warn: Warn = lambda text:
             first, _ = found.setdefault(os.path.realpath(source), (source, name))
             if os.path.abspath(first) != os.path.abspath(source):
                 warn(f"{source} is the same file as {first}, so it is segmented once.")
-    folders = apart(folder for _, folder in found.values())
-    return [Input(source, folder) for (source, _), folder in zip(found.values(), folders, strict=True)]
+    taken: set[Path] = set()
+    return [Input(source, free_name(name, taken)) for source, name in found.values()]
 
 
 def _named(text: str, warn: Warn) -> Iterator[tuple[str, Path]]:

@@ -204,19 +204,18 @@ def is_result(folder: Path) -> bool:
         return False
 
 
-def apart(names: Iterable[Path], *, taken: Iterable[Path] = ()) -> Iterator[Path]:
-    """Yield the names, adding ``-2``, ``-3`` and so on to those that are ``taken`` or repeated.
+def free_name(name: Path, taken: set[Path]) -> Path:
+    """Return the name, with ``-2``, ``-3`` and so on if it is ``taken``, and add it to those.
 
-    >>> [name.name for name in apart([Path("x"), Path("x"), Path("y")], taken=[Path("y")])]
+    >>> taken = {Path("y")}
+    >>> [free_name(Path(name), taken).name for name in "xxy"]
     ['x', 'x-2', 'y-2']
     """
-    gone = set(taken)
-    for name in names:
-        free, number = name, 2
-        while free in gone:
-            free, number = name.with_name(f"{name.name}-{number}"), number + 1
-        gone.add(free)
-        yield free
+    free, number = name, 2
+    while free in taken:
+        free, number = name.with_name(f"{name.name}-{number}"), number + 1
+    taken.add(free)
+    return free
 
 
 @dataclass(frozen=True)
@@ -275,17 +274,18 @@ class ResultFolder:
 
         The summary is moved last, so that a folder with a summary is complete; then the pieces are removed.
         """
-        (made / SUMMARY).write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
-        for name in (SUMMARY, REPORT):
-            (self.path / name).unlink(missing_ok=True)
-        for name in (*FILES.values(), SUMMARY):
-            old, new = self.path / name, made / name
-            if old.is_dir():
-                shutil.rmtree(old)
-            else:
-                old.unlink(missing_ok=True)
-            if new.exists():
-                new.replace(old)
+        with writing(self.path):
+            (made / SUMMARY).write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
+            for name in (SUMMARY, REPORT):
+                (self.path / name).unlink(missing_ok=True)
+            for name in (*FILES.values(), SUMMARY):
+                old, new = self.path / name, made / name
+                if old.is_dir():
+                    shutil.rmtree(old)
+                else:
+                    old.unlink(missing_ok=True)
+                if new.exists():
+                    new.replace(old)
         shutil.rmtree(self.part, ignore_errors=True)
 
     def abandon(self) -> None:

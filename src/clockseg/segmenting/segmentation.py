@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, schedule_for
-from clockseg.clockwork.trace import Progress
+from clockseg.clockwork.trace import Progress, Tally
 from clockseg.errors import UsageError
 from clockseg.segmenting.inputs import Input
 from clockseg.segmenting.manifest import Entry, Manifest, manifest
 from clockseg.segmenting.pieces import Piece, PieceResult
-from clockseg.segmenting.results import SUMMARY, ResultFolder, apart, check_writes, read_summary
+from clockseg.segmenting.results import SUMMARY, ResultFolder, check_writes, free_name, read_summary
 from clockseg.segmenting.work import OnProgress, Planned, Segmented, Work
 from clockseg.segmenting.workers import Workers
 from clockseg.showing.kind import kind_of
@@ -112,7 +112,7 @@ class ClipRun:
     results: dict[int, PieceResult] = field(default_factory=dict)
     waiting: list[Piece] = field(default_factory=list)
     running: int = 0
-    progress: dict[int, Progress] = field(default_factory=dict)
+    tallies: dict[int, Tally] = field(default_factory=dict)
 
     @property
     def frames(self) -> int:
@@ -146,11 +146,11 @@ class ClipRun:
         if isinstance(value, Segmented):
             return value
         if step.piece is not None:
-            self.progress.pop(step.piece.number, None)
             self.results[step.piece.number] = value
         else:
             self.planned, self.results = value, value.complete()
             self.waiting = [piece for piece in value.pieces if piece.number not in self.results]
+        self.tallies |= {number: result.figures.tally for number, result in self.results.items()}
         return None
 
     def watched(self, step: Step, on_progress: OnProgress) -> OnProgress:
@@ -158,9 +158,8 @@ class ClipRun:
 
         def update(now: Progress) -> None:
             if self.planned is not None and step.piece is not None:
-                self.progress[step.piece.number] = now
-                tallies = [result.figures.tally for result in self.results.values()]
-                tally = reduce(add, tallies + [one.tally for one in self.progress.values()])
+                self.tallies[step.piece.number] = now.tally
+                tally = reduce(add, self.tallies.values())
                 on_progress(Progress(now.clip, tally.frames, self.planned.expected, tally))
 
         return update
@@ -228,8 +227,8 @@ class _Run:
     def named(self, inputs: Sequence[Input]) -> list[Input]:
         """Return the inputs with the folders that an earlier run gave them."""
         known = {key: Path(entry.folder) for key, entry in self.manifest.entries.items()} if self.resume else {}
-        new = apart((input.folder for input in inputs if input.key not in known), taken=known.values())
-        return [input._replace(folder=known[input.key] if input.key in known else next(new)) for input in inputs]
+        taken = set(known.values())
+        return [input._replace(folder=known.get(input.key) or free_name(input.folder, taken)) for input in inputs]
 
     def known(self, input: Input, *, overwrite: bool) -> Outcome | None:
         """Return the outcome of an input that needs no work: an earlier run did it, or its folder holds another result."""

@@ -23,11 +23,11 @@ from clockseg.clockwork.trace import Progress
 from clockseg.errors import UsageError, VideoError, nearest, whole_number
 from clockseg.files import MAX_HOURS, MAX_PIXELS, printable
 from clockseg.segmenting.figures import doubt, run_facts, stated
-from clockseg.segmenting.joining import join_pieces
 from clockseg.segmenting.manifest import writing
 from clockseg.segmenting.pieces import Piece, PieceResult, elapsed, run_piece
 from clockseg.segmenting.results import ResultFolder
-from clockseg.showing.kind import kind_of
+from clockseg.segmenting.writer import join_pieces
+from clockseg.showing.kind import checked_values, kind_of
 from clockseg.types import Array, Size
 from clockseg.video import Clip, Span, boundaries, open_clip
 from clockseg.video.drawing import STRIPS
@@ -201,8 +201,7 @@ class Work:
             "problems": [*problems, *lost],
             "warnings": [doubts] if doubts else [],
         }
-        with writing(planned.result.path):
-            planned.result.publish(made, summary)
+        planned.result.publish(made, summary)
         return Segmented(planned.result.path, summary)
 
     def _scale(self, clip: Clip) -> tuple[float, float] | None:
@@ -220,11 +219,15 @@ class Work:
         found: list[Array] = []
         for moment in moments:
             with self._open(clip.path, moment, self.end) as part, suppress(VideoError):
-                found += [_numbers(self.net, frame.image) for frame in islice(part, SAMPLES // len(moments))]
+                for frame in islice(part, SAMPLES // len(moments)):
+                    values = checked_values(self.net(frame.image), self.net, frame.size)
+                    flat = (values if values.ndim == 2 else values[0]).ravel()
+                    flat = flat[:: max(1, flat.size // SAMPLED)]
+                    found.append(flat[np.isfinite(flat)])
         numbers = np.concatenate(found) if found else np.zeros(0)
         if not numbers.size:
             return None
-        low, high = np.percentile(numbers, ENDS)
+        low, high = np.percentile(numbers.astype(np.float64), ENDS)
         return float(low), float(high)
 
     def _boundaries(self, clip: Clip) -> tuple[Fraction, ...]:
@@ -236,13 +239,3 @@ class Work:
     def _open(self, source: str | os.PathLike[str], start: Fraction | None, end: Fraction | None) -> Clip:
         vectors = self.schedule.carry.reads_vectors and self.every == 1
         return open_clip(source, max_pixels=self.max_pixels, vectors=vectors, span=Span(start, end))
-
-
-def _numbers(net: StagedNetwork, image: Array) -> Array:
-    """Return finite numbers of the first channel of a frame's output, none if it is no map."""
-    values = np.asarray(net(image))
-    if values.dtype.kind != "f" or values.ndim not in (2, 3):
-        return np.zeros(0)
-    flat = (values if values.ndim == 2 else values[0]).ravel()
-    flat = flat[:: max(1, flat.size // SAMPLED)]
-    return np.asarray(flat[np.isfinite(flat)], np.float64)

@@ -223,7 +223,7 @@ class Serving:
         self._recipe = recipe
         self._work: Work | None = None
 
-    def run(self, step: Step, on_progress: OnProgress) -> Ran:
+    def run(self, step: Step, on_progress: OnProgress = lambda now: None) -> Ran:
         """Run a step; an error that cannot be pickled, as some libraries' cannot, is replaced by its text."""
         try:
             self._work = self._work or self._recipe()

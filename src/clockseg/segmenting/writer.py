@@ -1,16 +1,17 @@
-"""The files of a piece, written while its session runs."""
+"""The files of a result: written piece by piece, each while its session runs, and joined."""
 
 from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TextIO, TypeAlias
+from typing import Any, Self, TextIO, TypeAlias
 
 import cv2
 import numpy as np
@@ -21,19 +22,19 @@ from clockseg.files import printable
 from clockseg.instances.drawing import drawn as with_instances
 from clockseg.instances.sets import Instances
 from clockseg.instances.writing import instance_line
-from clockseg.segmenting.results import FILES, folder_name
+from clockseg.segmenting.results import FILES, folder_name, free_name
 from clockseg.showing.kind import kind_of
 from clockseg.types import Array, Size
-from clockseg.video import Background, Frame, Heat, LabelWriter, ValueWriter, write_npy, write_png
+from clockseg.video import Background, Clip, Frame, Heat, LabelWriter, ValueWriter, write_npy, write_png
 from clockseg.video.drawing import STRIPS, Drawing
+from clockseg.video.join import join, linked
 from clockseg.video.maps import LARGEST
-from clockseg.video.output import CloseOrAbort
 from clockseg.video.overlay import HEAT_COLOURS, colours_of
 
 Append: TypeAlias = Callable[[Frame, Any, Record], None]
 
 
-class ResultWriter(CloseOrAbort):
+class ResultWriter:
     """Writes the files of one piece; ``append`` is called in the thread behind the session.
 
     ``folder`` is a temporary one, which the caller renames or removes. ``writes``: kinds of ``FILES``; ``fps`` of the video
@@ -118,14 +119,11 @@ class ResultWriter(CloseOrAbort):
         if frame.pts_seconds is not None:
             self.end_seconds = frame.pts_seconds + (frame.duration_seconds or self._period_seconds)
 
-    def close(self) -> None:
-        """Complete the files."""
-        self._open.close()
+    def __enter__(self) -> Self:
+        return self
 
-    def abort(self) -> None:
-        """Close the files as they are."""
-        aborted = RuntimeError("aborted")
-        self._open.__exit__(type(aborted), aborted, None)
+    def __exit__(self, *raised: Any) -> None:
+        self._open.__exit__(*raised)
 
 
 def _only(output: Any, classes: Sequence[int]) -> Any:
@@ -172,16 +170,11 @@ def _drawn(video: Drawing, net: StagedNetwork, scale: tuple[float, float] | None
 def _pictures(folder: Path, write: Callable[[Array, Path], None]) -> Append:
     """Write one file per frame with ``write(output, path)``, named after the image, else by number; their suffix is the folder's name."""
     folder.mkdir(exist_ok=True)
-    taken: set[str] = set()
+    taken: set[Path] = set()
 
     def append(frame: Frame, output: Array, record: Record) -> None:
-        name = stem = f"{frame.index:06d}" if frame.file is None else folder_name(Path(frame.file).stem)
-        number = 2
-        while name in taken:
-            name, number = f"{stem}-{number}", number + 1
-        if frame.file is not None:
-            taken.add(name)
-        write(output, folder / f"{name}.{folder.name}")
+        stem = f"{frame.index:06d}" if frame.file is None else folder_name(Path(frame.file).stem)
+        write(output, folder / f"{free_name(Path(stem), taken)}.{folder.name}")
 
     return append
 
@@ -217,3 +210,57 @@ def trace_line(frame: Frame, record: Record, *, encode_seconds: float, more: Map
 def _finite(signal: float | None) -> float | None:
     """Return a clock's signal as JSON can hold it: None unless it is a finite number."""
     return round(float(signal), 6) if signal is not None and math.isfinite(signal) else None
+
+
+def join_pieces(
+    folders: Sequence[Path],
+    starts: Sequence[int],
+    made: Path,
+    writes: Iterable[str],
+    clip: Clip,
+    start_seconds: Fraction | None,
+    end_seconds: float | None,
+) -> tuple[str, ...]:
+    """Join the files in the ``folders`` of all pieces, in order, into the new folder ``made``; return what sound was lost.
+
+    Frames are numbered consecutively from the ``starts`` of the pieces. The overlay gets the sound of the clip from
+    ``start_seconds`` to ``end_seconds`` (None: all). The folders stay as they are.
+    """
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    problems: tuple[str, ...] = ()
+    for kind in writes:
+        name = FILES[kind]
+        every = [(folder / name, start) for folder, start in zip(folders, starts, strict=True)]
+        found = [(path, start) for path, start in every if path.exists()]
+        videos = [path for path, _ in found]
+        if kind in ("trace", "instances"):
+            _join_lines(found, made / name)
+        elif kind in ("png", "npy"):
+            _join_pictures(found, made / name)
+        elif kind == "overlay":
+            sound = clip.path if clip.has_audio and clip.kind == "video" else None
+            problems = join(
+                videos, made / name, audio_from=sound, start_seconds=start_seconds, audio_end_seconds=end_seconds
+            )
+        else:
+            join(videos, made / name)
+    return problems
+
+
+def _join_lines(found: Iterable[tuple[Path, int]], path: Path) -> None:
+    with path.open("w") as joined:
+        for piece, start in found:
+            with piece.open() as lines:
+                for line in lines:
+                    told = json.loads(line)
+                    joined.write(json.dumps(told | {"frame": told["frame"] + start}) + "\n")
+
+
+def _join_pictures(found: Iterable[tuple[Path, int]], path: Path) -> None:
+    path.mkdir()
+    for folder, start in found:
+        for picture in folder.iterdir():
+            # Only videos, whose frames have numbers for names, are cut into several pieces.
+            name = f"{int(picture.stem) + start:06d}{picture.suffix}" if start else picture.name
+            linked(picture, path / name)
