@@ -11,7 +11,7 @@ import pytest
 
 from clockseg.cli.main import main
 from clockseg.errors import MissingDependency
-from clockseg.segmenting.cluster import Cluster
+from clockseg.segmenting.workers import Cluster
 from long_videos import FRAMES, different, long_videos
 from networks import write_tiny
 

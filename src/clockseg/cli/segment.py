@@ -166,12 +166,10 @@ def _pinned(args: argparse.Namespace) -> argparse.Namespace:
 
 def _workers(args: argparse.Namespace, how: Recipe, work: Work) -> Workers:
     from clockseg.execution.machine import cores
-    from clockseg.segmenting.workers import Here, Pool, Process
+    from clockseg.segmenting.workers import Cluster, Here, Pool, Process
 
     threads = max(1, cores() // args.jobs)
     if args.cluster is not None:
-        from clockseg.segmenting.cluster import Cluster
-
         return Cluster(
             how.pinned(work, threads=threads), args.jobs, address=args.cluster, cores=args.threads or threads
         )

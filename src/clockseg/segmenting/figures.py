@@ -67,11 +67,6 @@ class Figures:
             return NotImplemented
         return replace(self.plus(other.sums), tally=self.tally + other.tally)
 
-    @property
-    def confidence(self) -> float | None:
-        """The mean confidence over the frames on which it was measured, 0..1; None if it never was."""
-        return self._mean("confidence", self.sums.get("looked", 0.0), 3)
-
     def _mean(self, name: str, count: float, digits: int | None = 9) -> float | None:
         """Return a sum over a number, rounded; None if either is unknown."""
         mean = self.sums.get(name, math.nan) / count if count else math.nan
@@ -92,7 +87,7 @@ class Figures:
             "relative_time_estimate": None if mean is None or not full else round(mean / full, 4),
             "multiply_adds_per_frame": self._mean("multiply_adds", tally.frames, None),
             "relative_multiply_adds": self._mean("multiply_adds", sums.get("uncut", 0.0), 4),
-            "confidence": self.confidence,
+            "confidence": self._mean("confidence", sums.get("looked", 0), 3),
             "busy_seconds": {name: round(sums.get(f"busy {name}", 0.0), 3) for name in BUSY},
         }
 

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
@@ -49,8 +49,8 @@ class PieceResult:
 
     ``figures``: sums over its frames; ``decoded``: frames of the input, taken or not; ``problems``: a sentence for each loss;
     ``carry``: the carry in use at its end; ``end_seconds``: the end of its last frame; ``wall_seconds``: elapsed time; ``empty``:
-    the reason if there is no frame in it, which is a loss only if there is none in the other pieces either; ``files``: the names
-    of the images taken; ``ended_at``: the time at which it was complete, in seconds since the epoch.
+    the reason if there is no frame in it, which is a loss only if there is none in the other pieces either; ``ended_at``: the
+    time at which it was complete, in seconds since the epoch.
     """
 
     figures: Figures
@@ -60,7 +60,6 @@ class PieceResult:
     end_seconds: float | None = None
     wall_seconds: float = 0.0
     empty: str = ""
-    files: tuple[str, ...] = ()
     ended_at: float = 0.0
 
     def write(self, folder: Path) -> None:
@@ -72,8 +71,8 @@ class PieceResult:
         """Read the result in a piece's folder; None unless the piece is complete."""
         try:
             told = json.loads((folder / PIECE).read_text())
-            parts = {"problems": tuple(told["problems"]), "files": tuple(told["files"])}
-            return cls(**told | parts | {"figures": Figures.from_facts(told["figures"])})
+            figures, problems = Figures.from_facts(told["figures"]), tuple(told["problems"])
+            return cls(**told | {"figures": figures, "problems": problems})
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -99,60 +98,47 @@ def run_piece(
 
     A piece without a frame is complete too, and its ``empty`` gives the reason.
     """
-    folder = planned.result.piece(piece.number)
-    try:
-        with folder_beside(folder, "Give an --out that is writable and has room.") as part:
-            result = _written(work, planned, clip, part, limit, on_progress)
-            if len(planned.pieces) > 1:
-                since = f"from {float(piece.start or 0):.2f} s on"
-                result = replace(result, problems=tuple(f"{since}: {problem}" for problem in result.problems))
-            result.write(part)
-            shutil.rmtree(folder, ignore_errors=True)
-            part.rename(folder)
-        return result
-    finally:
-        # Each piece has threads of its own, whose free memory is scattered and would add up from piece to piece.
-        release_memory()
-
-
-def _written(
-    work: Work, planned: Planned, clip: Clip, folder: Path, limit: int | None, on_progress: OnProgress
-) -> PieceResult:
-    """Write the files of a piece into ``folder``."""
-    begun, empty = time.perf_counter(), ""
+    begun, empty, folder = time.perf_counter(), "", planned.result.piece(piece.number)
     session = _Session(work, clip, limit, on_progress)
-    writer = ResultWriter(
-        folder,
-        work.writes,
-        work.net,
-        fps=clip.fps,
-        every=work.every,
-        size=planned.size,
-        strip=work.strip,
-        classes=work.class_ids(),
-        scale=planned.scale,
-    )
-    with clip, closing(session.frames()) as frames, writer as out, Background(out.append) as background:
-        try:
-            for done in frames:
-                background.put(*done)
-        except VideoError as error:
-            if session.figures.tally.frames:
-                raise
-            empty = str(error)
-    # A pass that a limit ends does not check this itself.
-    clip.check_unchanged()
-    return PieceResult(
-        session.figures.plus({"busy writing": background.seconds + out.drawing_seconds}),
-        session.decoded,
-        (*clip.problems, *out.problems),
-        session.carry,
-        out.end_seconds,
-        time.perf_counter() - begun,
-        empty,
-        tuple(out.files),
-        time.time(),
-    )
+    with folder_beside(folder, "Give an --out that is writable and has room.") as part:
+        writer = ResultWriter(
+            part,
+            work.writes,
+            work.net,
+            fps=clip.fps,
+            every=work.every,
+            size=planned.size,
+            strip=work.strip,
+            classes=work.class_ids(),
+            scale=planned.scale,
+        )
+        with clip, closing(session.frames()) as frames, writer as out, Background(out.append) as background:
+            try:
+                for done in frames:
+                    background.put(*done)
+            except VideoError as error:
+                if session.figures.tally.frames:
+                    raise
+                empty = str(error)
+        # A pass that a limit ends does not check this itself.
+        clip.check_unchanged()
+        since = f"from {float(piece.start or 0):.2f} s on: " if len(planned.pieces) > 1 else ""
+        result = PieceResult(
+            session.figures.plus({"busy writing": background.seconds + out.drawing_seconds}),
+            session.decoded,
+            tuple(since + problem for problem in (*clip.problems, *out.problems)),
+            session.carry,
+            out.end_seconds,
+            time.perf_counter() - begun,
+            empty,
+            time.time(),
+        )
+        result.write(part)
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+    # Each piece has threads of its own, whose free memory is scattered and would add up from piece to piece.
+    release_memory()
+    return result
 
 
 class _Session:

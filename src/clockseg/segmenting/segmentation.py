@@ -148,8 +148,12 @@ class ClipRun:
         if step.piece is not None:
             self.results[step.piece.number] = value
         else:
-            self.planned, self.results = value, value.complete()
-            self.waiting = [piece for piece in value.pieces if piece.number not in self.results]
+            self.planned = value
+            for piece in value.pieces:
+                if result := PieceResult.read(value.result.piece(piece.number)):
+                    self.results[piece.number] = result
+                else:
+                    self.waiting.append(piece)
         self.tallies |= {number: result.figures.tally for number, result in self.results.items()}
         return None
 

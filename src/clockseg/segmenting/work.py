@@ -68,11 +68,6 @@ class Planned(NamedTuple):
     identity: str | None = None
     scale: tuple[float, float] | None = None
 
-    def complete(self) -> dict[int, PieceResult]:
-        """Return the results of the pieces that are complete on disk, by their numbers."""
-        found = {piece.number: PieceResult.read(self.result.piece(piece.number)) for piece in self.pieces}
-        return {number: result for number, result in found.items() if result is not None}
-
 
 @dataclass(frozen=True)
 class Work:
@@ -112,10 +107,6 @@ class Work:
         check(self.net, self.schedule)
         self.class_ids()
 
-    @property
-    def _schedule_name(self) -> str:
-        return self.name or repr(self.schedule)
-
     def class_ids(self) -> tuple[int, ...] | None:
         """Return the ids of the classes to draw and write, None for all; ``UsageError`` for a name the network lacks."""
         for name in self.classes:
@@ -129,7 +120,7 @@ class Work:
         return {
             "network": self.net.name,
             "engine": self.net.engine,
-            "schedule": self._schedule_name,
+            "schedule": self.name or repr(self.schedule),
             "carry": str(self.schedule.carry),
             **self.setting,
             "writes": list(self.writes),
@@ -153,7 +144,10 @@ class Work:
                     f"{clip.path}: its header says {hours:.1f} hours; at most {self.max_hours:g} are taken. Give an --end, or "
                     "more --max-hours if it is really so long."
                 )
-            edges = pairwise((self.start, *self._boundaries(clip), self.end))
+            # Identities of instances go on from frame to frame, so such a video is one piece.
+            whole = clip.kind != "video" or kind_of(self.net) == "instances"
+            cuts = () if whole else boundaries(clip.path, start=self.start, end=self.end)
+            edges = pairwise((self.start, *cuts, self.end))
             pieces = tuple(Piece(number, *edge) for number, edge in enumerate(edges))
             size = clip.size if len(pieces) > 1 else None
             clip.check_unchanged()
@@ -185,18 +179,17 @@ class Work:
             ends = [result.end_seconds for result in results if cut and result.end_seconds is not None]
             lost = join_pieces(folders, starts, made, self.writes, clip, self.start, ends[-1] if ends else None)
             clip.check_unchanged()
-        files = [file for result in results for file in result.files]
         problems = [problem for result in results for problem in result.problems]
-        doubts = doubt(figures.confidence, stated(self.net))
+        told = figures.summary(elapsed(results) + time.perf_counter() - begun)
+        doubts = doubt(told["confidence"], stated(self.net))
         summary: dict[str, Any] = {
             "input": printable(clip.name),
             "source": printable(str(planned.source.absolute())),
             "source_identity": clip.identity,
-            **figures.summary(elapsed(results) + time.perf_counter() - begun),
+            **told,
             "starts": starts,
-            **run_facts(self.net, self._schedule_name, results[0].carry),
+            **run_facts(self.net, self.name or repr(self.schedule), results[0].carry),
             "only_classes": list(self.classes),
-            **({"files": files} if files else {}),
             **({} if planned.scale is None else {"value_scale": list(planned.scale)}),
             "problems": [*problems, *lost],
             "warnings": [doubts] if doubts else [],
@@ -229,12 +222,6 @@ class Work:
             return None
         low, high = np.percentile(numbers.astype(np.float64), ENDS)
         return float(low), float(high)
-
-    def _boundaries(self, clip: Clip) -> tuple[Fraction, ...]:
-        # Identities of instances go on from frame to frame, so such a video is one piece.
-        if clip.kind != "video" or kind_of(self.net) == "instances":
-            return ()
-        return boundaries(clip.path, start=self.start, end=self.end)
 
     def _open(self, source: str | os.PathLike[str], start: Fraction | None, end: Fraction | None) -> Clip:
         vectors = self.schedule.carry.reads_vectors and self.every == 1

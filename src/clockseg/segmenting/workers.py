@@ -1,7 +1,7 @@
-"""Workers run the steps of many clips: in this process, in processes of this machine, or on a cluster (``cluster``).
+"""Workers run the steps of many clips: in this process, in processes of this machine, or on a cluster.
 
 A step is a function of the ``Work`` that each worker makes for itself, once, from a recipe. Steps and their results hold paths,
-times and figures, never frames.
+times and figures, never frames. Machines of a cluster share the file system of the videos and of the output.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import pickle
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
@@ -20,7 +18,8 @@ from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias
 
 from clockseg.clockwork.trace import Progress
-from clockseg.errors import ClocksegError
+from clockseg.errors import ClocksegError, DataError, MissingDependency, UsageError, first_line, install
+from clockseg.segmenting.pieces import PieceResult
 from clockseg.segmenting.work import OnProgress, Work
 
 Recipe: TypeAlias = Callable[[], Work]
@@ -29,8 +28,6 @@ Step: TypeAlias = Callable[[Work, OnProgress], Any]
 """A function at the top level of a module, or a ``partial`` of one."""
 TRIES = 3
 """Attempts at a step whose worker is lost during it."""
-PROGRESS_SECONDS = 0.5
-"""Interval between two progress messages from another process."""
 
 
 class Here:
@@ -187,20 +184,13 @@ def _serve(connection: Connection, recipe: Recipe) -> None:
     # For systems whose signals can't be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    serving, told = Serving(recipe), 0.0
-
-    def on_progress(now: Progress) -> None:
-        nonlocal told
-        if time.monotonic() - told > PROGRESS_SECONDS:
-            told = time.monotonic()
-            connection.send(now)
-
+    serving = Serving(recipe)
     while True:
         try:
             step: Step = connection.recv()
         except (EOFError, OSError):
             return
-        connection.send(serving.run(step, on_progress))
+        connection.send(serving.run(step, connection.send))
 
 
 def _end_with_parent() -> None:
@@ -216,7 +206,7 @@ class Serving:
 
     >>> serving = Serving(lambda: None)
     >>> serving.run(lambda work, on_progress: 7, print), serving.run(lambda work, on_progress: 1 / 0, print)
-    ((7, None), (None, ZeroDivisionError('division by zero')))
+    ((7, None), (None, ClocksegError('ZeroDivisionError: division by zero')))
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -224,14 +214,68 @@ class Serving:
         self._work: Work | None = None
 
     def run(self, step: Step, on_progress: OnProgress = lambda now: None) -> Ran:
-        """Run a step; an error that cannot be pickled, as some libraries' cannot, is replaced by its text."""
+        """Run a step; an error from outside clockseg, which may not go through a pipe, is replaced by its text."""
         try:
             self._work = self._work or self._recipe()
             return step(self._work, on_progress), None
+        except ClocksegError as error:
+            return None, error
         except Exception as error:
+            return None, ClocksegError(f"{type(error).__name__}: {error}")
+
+
+class Cluster(Pool):
+    """``jobs`` Ray actors of ``cores`` cores each, on the cluster at ``address`` ("auto": the one this machine is part of).
+
+    ``MissingDependency`` without Ray; ``DataError`` if there is no cluster at the address; ``UsageError`` if it has too few
+    cores.
+    """
+
+    def __init__(self, recipe: Recipe, jobs: int, *, address: str, cores: int) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingDependency(f"a cluster needs Ray: {install('ray')}") from error
+        self._ray, self._connected = ray, not ray.is_initialized()
+        if self._connected:
             try:
-                again = pickle.loads(pickle.dumps(error))
-            except Exception:
-                again = None
-            same = type(again) is type(error)
-            return None, error if same else RuntimeError(f"{type(error).__name__}: {error}")
+                ray.init(address=address, log_to_driver=False, configure_logging=False, namespace="clockseg")
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                raise DataError(
+                    f"there is no Ray cluster at {address!r} ({first_line(error)}). Start one with: ray start --head"
+                ) from error
+        available = int(ray.cluster_resources().get("CPU", 0))
+        if jobs * cores > available:
+            raise UsageError(
+                f"{jobs} jobs of {cores} cores each on a cluster of {available}; give fewer --jobs or --threads."
+            )
+        super().__init__(lambda: _Actor(ray, recipe, cores), jobs)
+
+    def close(self) -> None:
+        """End all actors at once, and disconnect from the cluster."""
+        super().close()
+        if self._connected:
+            self._ray.shutdown()
+
+
+class _Actor:
+    """An actor of the cluster, as a worker. It tells the progress of a piece when that is done."""
+
+    def __init__(self, ray: Any, recipe: Recipe, cores: int) -> None:
+        self._ray = ray
+        self._actor = ray.remote(Serving).options(num_cpus=cores).remote(recipe)
+
+    def run(self, step: Step, on_progress: OnProgress) -> Ran:
+        """Run a step there."""
+        try:
+            ran: Ran = self._ray.get(self._actor.run.remote(step))
+        except self._ray.exceptions.RayActorError as error:
+            raise WorkerLost(f"its worker was lost ({first_line(error)})") from error
+        if isinstance(ran[0], PieceResult):
+            tally = ran[0].figures.tally
+            on_progress(Progress("", tally.frames, None, tally))
+        return ran
+
+    def close(self) -> None:
+        """Kill the actor."""
+        self._ray.kill(self._actor)

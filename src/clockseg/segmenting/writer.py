@@ -42,7 +42,7 @@ class ResultWriter:
     label maps and pictures are resized (None: of the first one here). Leaving a ``with`` block completes the files; after an
     exception they are incomplete.
     ``scale``: the numbers for the ends of the overlay's colours (None: they follow the numbers slowly).
-    ``end_seconds``: the end of the last frame taken, None where frames have no times. ``files``: the names of the images.
+    ``end_seconds``: the end of the last frame taken, None where frames have no times.
     """
 
     def __init__(
@@ -61,7 +61,6 @@ class ResultWriter:
         fps = None if fps is None else fps / every
         self.end_seconds: float | None = None
         self._every, self._period_seconds = every, 0.0 if fps is None else float(1 / fps)
-        self.files: list[str] = []
         self._appends: list[Append] = []
         self._values: ValueWriter | None = None
         self._drawing: Background[Frame, Any, Record] | None = None
@@ -109,8 +108,6 @@ class ResultWriter:
             frame = replace(frame, duration=None)
         if self._classes is not None:
             output = _only(output, self._classes)
-        if frame.file is not None:
-            self.files.append(printable(frame.file))
         for append in self._appends:
             append(frame, output, record)
         if self._trace is not None:
