@@ -105,7 +105,10 @@ def test_it_is_written_as_text_and_gates_as_its_clock_does() -> None:
     ("make", "message"),
     [
         (lambda: paced(confidence(0.5), 0.5), "whose threshold can adapt"),
-        (lambda: paced(either(adaptive(0.1)), 0.5), "^either can't be paced.*Use either and both around"),
+        (
+            lambda: paced(either(adaptive(0.1)), 0.5),
+            r"^either\(adaptive\(0\.1\)\) can't be paced.*Use either and both around",
+        ),
         (lambda: paced(adaptive(0.1), 0), "between 0 and 1"),
         (lambda: paced(adaptive(0.1), 1.0), "between 0 and 1"),
         (lambda: paced(adaptive(0.1), float("nan")), "must be a number"),

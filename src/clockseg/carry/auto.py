@@ -30,7 +30,6 @@ class Auto(Written):
     """
 
     scale: float = 0.5
-    written = "auto"
     reads_vectors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -38,7 +38,6 @@ class Codec(Written):
     """
 
     scale: float = 0.5
-    written = "codec"
     reads_vectors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

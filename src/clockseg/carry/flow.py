@@ -35,7 +35,6 @@ class Flow(Written):
 
     scale: float = 0.5
     sparse: bool = False
-    written = "flow"
     reads_vectors: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

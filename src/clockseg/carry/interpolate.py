@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
-from clockseg.carry.warp import Estimator, Warp
-from clockseg.clocks.expressions import Written
+from clockseg.carry.warp import AlongMotion, Estimator, Warp
 from clockseg.clockwork.carry import Carry, Of
 from clockseg.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Interpolate(Written):
+class Interpolate(AlongMotion):
     """Makes a frame on which nothing fires from the key frames before and after it, each warped to it.
 
     A key frame is one on which any stage fires. Score maps are warped and averaged before labels are made of them, weighted by
@@ -30,20 +29,12 @@ class Interpolate(Written):
 
     motion: Estimator
     keys: int = 2
-    written = "interpolate"
-    estimates_motion: ClassVar[bool] = True
     of: ClassVar[Of] = "output"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.motion, Estimator):
-            raise UsageError(f"interpolate({self.motion!r}); give a motion estimator: flow, codec or auto.")
+        super().__post_init__()
         if self.keys not in (1, 2) or isinstance(self.keys, bool):
             raise UsageError(f"interpolate(keys={self.keys!r}); give 1 or 2.")
-
-    @property
-    def reads_vectors(self) -> bool:
-        """True if the motion estimator reads the codec's motion vectors."""
-        return self.motion.reads_vectors
 
     def refuse(self, *given: Any, **named: Any) -> NoReturn:
         """Raise ``UsageError``: whoever asks for the output at once does not know the next key frame."""

@@ -42,7 +42,7 @@ def _with_motion(kind: type[Warp | Interpolate], motion: Any = Flow, **options: 
     """Return a carry; options of its motion estimator may be given beside it: ``warp(flow, scale=0.5)``."""
     own = {one.name: options.pop(one.name) for one in fields(kind) if one.name in options}
     if options and not isinstance(motion, type):
-        name = kind.written
+        name = kind.__name__.lower()
         raise UsageError(
             f"{name}({motion}, {', '.join(options)}=..): give options once, as in {name}(flow, scale=0.5)."
         )

@@ -37,8 +37,24 @@ class Estimator(Protocol):
         ...
 
 
+class AlongMotion(Written):
+    """A carry that moves values along the ``motion`` that its estimator finds."""
+
+    motion: Estimator
+    estimates_motion: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.motion, Estimator):
+            raise UsageError(f"{self.written}({self.motion!r}); pass a motion estimator: flow, codec or auto.")
+
+    @property
+    def reads_vectors(self) -> bool:
+        """True if the motion estimator reads the codec's vectors."""
+        return self.motion.reads_vectors
+
+
 @dataclass(frozen=True)
-class Warp(Written):
+class Warp(AlongMotion):
     """Motion compensation: each value is resampled once, by the motion composed since it was computed.
 
     ``motion``: the estimator. ``of``: the value propagated on a frame without a firing. "output" warps the labels (nearest
@@ -53,17 +69,9 @@ class Warp(Written):
 
     motion: Estimator
     of: Of = "auto"
-    written = "warp"
-    estimates_motion: ClassVar[bool] = True
-
-    @property
-    def reads_vectors(self) -> bool:
-        """True if the motion estimator reads the codec's vectors."""
-        return self.motion.reads_vectors
 
     def __post_init__(self) -> None:
-        if not isinstance(self.motion, Estimator):
-            raise UsageError(f"warp({self.motion!r}); pass a motion estimator: flow, codec or auto.")
+        super().__post_init__()
         if self.of not in get_args(Of):
             raise UsageError(f"warp(of={self.of!r}); give one of {', '.join(get_args(Of))}.")
 
@@ -112,13 +120,21 @@ def working_size(prepared: Any, image: Any) -> tuple[Size, tuple[float, float]]:
 def _moved(value: Any, motion: Motion, name: str) -> Any:
     """Warp one array or tensor, [1, channels, h, w], [1, h, w] or [h, w]; a map of channels is laid out as [1, h, w, channels]."""
     if type(value).__module__ == "torch":
-        return _moved_tensor(value, motion, name)
+        import torch
+
+        array = (value.float() if value.is_floating_point() else value).detach().cpu().numpy()
+        return torch.from_numpy(np.ascontiguousarray(_moved(array, motion, name))).to(value)
     if not isinstance(value, np.ndarray):
         raise _no_map(name, type(value).__name__)
     if value.ndim == 1:
         return value
     whole = value.dtype.kind in "iu"
-    _check_map(value, name, whole and value.dtype != np.uint8)
+    if not 2 <= value.ndim <= 4 or (value.ndim > 2 and value.shape[0] != 1):
+        raise _no_map(name, f"{value.dtype} {list(value.shape)}")
+    if whole and value.dtype != np.uint8 and value.ndim == 4:
+        raise UsageError(
+            f"{name} is {value.dtype}: integers can't be interpolated, so it can't be warped; use the carry identity."
+        )
     height, width = value.shape[-2:]
     channels_last = value.reshape(-1, height, width).transpose(1, 2, 0)
     plane = np.ascontiguousarray(channels_last[..., 0] if whole and value.ndim < 4 else channels_last)
@@ -126,40 +142,6 @@ def _moved(value: Any, motion: Motion, name: str) -> Any:
     found = np.rint(found) if whole and value.ndim == 4 else found
     found = found.astype(value.dtype, copy=False)
     return (found if found.ndim == 2 else found.transpose(2, 0, 1)).reshape(value.shape)
-
-
-def _moved_tensor(value: Any, motion: Motion, name: str) -> Any:
-    """Warp a torch tensor on its own device; beyond its edge, the value at the edge."""
-    import torch
-
-    shape = tuple(value.shape)
-    if len(shape) == 1:
-        return value
-    _check_map(value, name, not value.is_floating_point() and value.dtype not in (torch.uint8, torch.bool))
-    nearest = not value.is_floating_point() and len(shape) < 4
-    kind = torch.float64 if nearest else torch.float32
-    height, width = shape[-2:]
-    sides = torch.tensor([max(width - 1, 1), max(height - 1, 1)], device=value.device)
-    places = torch.from_numpy(motion.places(height, width)).to(value.device) * 2 / sides - 1
-    found = torch.nn.functional.grid_sample(
-        value.reshape(1, -1, height, width).to(kind),
-        places[None].to(kind),
-        mode="nearest" if nearest else "bilinear",
-        padding_mode="border",
-        align_corners=True,
-    )
-    return (found.round() if value.dtype == torch.uint8 else found).to(value.dtype).reshape(shape)
-
-
-def _check_map(value: Any, name: str, integers: bool) -> None:
-    """Raise ``UsageError`` for an array or tensor that is no map, or a map of ``integers``, which have no values in between."""
-    shape = tuple(value.shape)
-    if not 2 <= len(shape) <= 4 or (len(shape) > 2 and shape[0] != 1):
-        raise _no_map(name, f"{value.dtype} {list(shape)}")
-    if integers and len(shape) == 4:
-        raise UsageError(
-            f"{name} is {value.dtype}: integers can't be interpolated, so it can't be warped; use the carry identity."
-        )
 
 
 def _no_map(name: str, shape: str) -> UsageError:

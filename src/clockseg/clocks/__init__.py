@@ -4,9 +4,7 @@ from clockseg.clocks.budget import Budget as budget
 from clockseg.clocks.change import Change as difference
 from clockseg.clocks.change import adaptive
 from clockseg.clocks.combine import AtLeastEvery as at_least_every
-from clockseg.clocks.combine import Both as both
-from clockseg.clocks.combine import Either as either
-from clockseg.clocks.combine import Invert as invert
+from clockseg.clocks.combine import both, either, invert
 from clockseg.clocks.confidence import Confidence as confidence
 from clockseg.clocks.learned import Learned as learned
 from clockseg.clocks.motion_residual import MotionResidual as motion_residual

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from clockseg.clocks.expressions import Written, text_of
-from clockseg.clockwork.clock import Clock, Decision, Tick, Watch, as_clock, ask
+from clockseg.clockwork.clock import Clock, ClockLike, Decision, Tick, Watch, as_clock, ask
 from clockseg.clockwork.facts import Facts, declared_gate, facts
 from clockseg.errors import UsageError, whole_number
 
@@ -21,91 +21,64 @@ def part_of(name: str, given: Any) -> Clock:
         raise UsageError(f"{name} takes clocks, such as {kinds}. {error}") from error
 
 
-@dataclass(frozen=True, init=False)
-class _Combined(Written):
-    """Asks all of its clocks on every frame; its signal is the first that one of them gives."""
+RULES: dict[str, Callable[[list[bool]], bool]] = {"either": any, "both": all, "invert": lambda fired: not any(fired)}
+"""For each combinator, whether it fires, given which of its clocks do."""
 
+
+@dataclass(frozen=True)
+class Combined:
+    """A clock that asks all of its clocks on every frame; its signal is the first that one of them gives.
+
+    ``rule``: one of ``RULES``. ``threshold``, ``below``: those of the first clock that has a threshold.
+    """
+
+    rule: str
     parts: tuple[Clock, ...]
-    _compared: Facts = field(repr=False, compare=False)
-    """The facts of the first clock that has a threshold."""
+    threshold: float | None = field(init=False, repr=False, compare=False)
+    below: bool = field(init=False, repr=False, compare=False)
 
-    def __init__(self, *clocks: Any) -> None:
-        name = self.written
-        if not clocks:
+    def __post_init__(self) -> None:
+        if not self.parts:
             raise UsageError(
-                f"{name} of no clocks; give at least one, such as {name}(adaptive(0.25), at_least_every(8))."
+                f"{self.rule} of no clocks; give at least one, such as {self.rule}(adaptive(0.25), at_least_every(8))."
             )
-        object.__setattr__(self, "parts", tuple(part_of(name, clock) for clock in clocks))
+        object.__setattr__(self, "parts", tuple(part_of(self.rule, clock) for clock in self.parts))
         compared = next((one for one in map(facts, self.parts) if one.threshold is not None), Facts())
-        object.__setattr__(self, "_compared", compared)
+        object.__setattr__(self, "threshold", compared.threshold)
+        object.__setattr__(self, "below", compared.below != (self.rule == "invert"))
         declared_gate(self)
 
     def __str__(self) -> str:
-        return f"{self.written}({', '.join(map(text_of, self.parts))})"
+        return f"{self.rule}({', '.join(map(text_of, self.parts))})"
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         past = state or (None,) * len(self.parts)
         asked = [ask(part, tick, one) for part, one in zip(self.parts, past, strict=True)]
         decisions = [decision for decision, _ in asked]
         # A refill runs every stage, so it counts as a firing.
-        fire = self.fires([one.fire or one.refill for one in decisions])
+        fire = RULES[self.rule]([one.fire or one.refill for one in decisions])
         signal = next((one.signal for one in decisions if one.signal is not None), None)
         refill = fire and any(one.refill for one in decisions)
         return Decision(fire, signal, refill), tuple(state for _, state in asked)
 
-    def fires(self, fired: Sequence[bool]) -> bool:
-        """Return the decision that follows from those of the clocks."""
-        raise NotImplementedError
 
-    @property
-    def threshold(self) -> float | None:
-        """The threshold of the first clock that has one."""
-        return self._compared.threshold
+def either(*clocks: ClockLike) -> Combined:
+    """Return a clock that fires when any of these clocks does.
 
-    @property
-    def below(self) -> bool:
-        """True if that clock fires where its signal is below the threshold."""
-        return self._compared.below
-
-
-class Either(_Combined):
-    """A clock that fires when any of its clocks does.
-
-    >>> len(Either(lambda tick: tick.t % 5 == 0, lambda tick: tick.since >= 8).parts)
-    2
+    >>> print(either(AtLeastEvery(8), AtLeastEvery(5)))
+    either(at_least_every(8), at_least_every(5))
     """
-
-    def fires(self, fired: Sequence[bool]) -> bool:
-        return any(fired)
+    return Combined("either", clocks)  # type: ignore[arg-type]  # makes clocks of functions
 
 
-class Both(_Combined):
-    """A clock that fires when all of its clocks do.
-
-    >>> len(Both(lambda tick: tick.t % 5 == 0, lambda tick: tick.since >= 8).parts)
-    2
-    """
-
-    def fires(self, fired: Sequence[bool]) -> bool:
-        return all(fired)
+def both(*clocks: ClockLike) -> Combined:
+    """Return a clock that fires when all of these clocks do."""
+    return Combined("both", clocks)  # type: ignore[arg-type]
 
 
-class Invert(_Combined):
-    """A clock that fires when its clock does not; the stages before the one that it gates still always fire.
-
-    >>> print(Invert(AtLeastEvery(2)))
-    invert(at_least_every(2))
-    """
-
-    def __init__(self, clock: Any) -> None:
-        super().__init__(clock)
-
-    def fires(self, fired: Sequence[bool]) -> bool:
-        return not fired[0]
-
-    @property
-    def below(self) -> bool:
-        return not super().below
+def invert(clock: ClockLike) -> Combined:
+    """Return a clock that fires when this clock does not; the stages before the one that it gates still always fire."""
+    return Combined("invert", (clock,))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -99,12 +99,12 @@ def object_named(text: str, known: Mapping[str, Any], *, what: str = "schedule",
 
 
 def parsed(text: str) -> ast.expr:
-    """Return the syntax tree of an expression; ``SyntaxError`` for any text that is none."""
+    """Return the syntax tree of an expression; ``UsageError`` for any text that is none."""
     try:
         return ast.parse(_marked(text), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         why = getattr(error, "msg", None) or type(error).__name__
-        raise SyntaxError(f"it can't be read ({why}); give a name or a call, such as adaptive(0.25).") from None
+        raise UsageError(f"{text!r} can't be read ({why}); give a name or a call, such as adaptive(0.25).") from None
 
 
 def source(text: str, node: ast.expr) -> str:

@@ -61,10 +61,9 @@ class Learned(Thresholded):
     @property
     def graph(self) -> Graph:
         """The loaded graph; ``InputChanged`` if the file was replaced since this clock was made."""
-        found = file_identity(self.file)
-        if found != self.identity:
+        if file_identity(self.file) != self.identity:
             raise changed(self.file)
-        return _load(self.file, found, os.getpid())
+        return load(self.file)
 
     def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
         """Return the output of the graph."""
@@ -134,22 +133,17 @@ def load(file: str) -> Graph:
     """Return the graph in ``file``, NAME.onnx, read again if it changed; ``UsageError`` if it is no clock, with what is allowed."""
     if not isinstance(file, str) or not file.endswith(".onnx") or not Path(file).is_file():
         raise UsageError(f"learned({file!r}): give the path of a clock, NAME.onnx, as clockseg train clock writes it.")
-    return _load(file, file_identity(file), os.getpid())
-
-
-@lru_cache(maxsize=8)
-def _load(file: str, identity: FileIdentity, process: int) -> Graph:
-    # Each process compiles its own, since the engine's threads do not exist in a forked child.
     try:
-        return _read(file)
+        return _read(file, file_identity(file), os.getpid())
     except UsageError:
         raise
     except Exception as error:  # protobuf, onnx and OpenVINO raise many types
         raise UsageError(f"learned({file!r}) can't be read or run: {first_line(error)}") from error
 
 
-def _read(file: str) -> Graph:
-    """Read and check the graph, and compile it for one thread: so small a graph gains nothing from more."""
+@lru_cache(maxsize=8)
+def _read(file: str, identity: FileIdentity, process: int) -> Graph:
+    """Read, check and compile the graph: in each process, since the engine's threads do not exist in a forked child."""
     # The onnx package takes a while to import, and most schedules need no learned clock.
     from onnx import TensorProto
 
@@ -178,6 +172,7 @@ def _read(file: str) -> Graph:
             f"learned clock {file} has {len(inputs)} inputs and the outputs {outputs}; a clock has at least one input, and its "
             "one output must be one number, 0..1."
         )
+    # So small a graph gains nothing from more threads.
     core, options = openvino_core(), {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
     compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", options)
     # Without the inputs that the output does not depend on.

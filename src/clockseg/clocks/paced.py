@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from clockseg.clocks.combine import part_of
-from clockseg.clocks.expressions import Written
-from clockseg.clockwork.clock import Clock, Decision, Tick, ask, name_of
+from clockseg.clocks.expressions import Written, text_of
+from clockseg.clockwork.clock import Clock, Decision, Tick, ask
 from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number
 
@@ -43,7 +43,7 @@ class Paced(Written):
         declared = facts(self.clock)
         if declared.threshold is None or declared.below or declared.parts:
             raise UsageError(
-                f"{name_of(self.clock).lower()} can't be paced; give a clock whose threshold can adapt: adaptive or difference. "
+                f"{text_of(self.clock)} can't be paced; give a clock whose threshold can adapt: adaptive or difference. "
                 "Use either and both around paced(..), not inside it."
             )
         if not 0 < number(self.rate, "paced's rate") < 1:

@@ -99,9 +99,6 @@ def spelled(text: str, carry: Carry) -> str:
     'skip_frame(4)'
     """
     text = text.strip()
-    try:
-        while isinstance(tree := parsed(text), ast.Call) and ast.unparse(tree.func) == "carried" and tree.args:
-            text = source(text, tree.args[0])
-    except SyntaxError:
-        pass  # parse_schedule refuses it
+    while isinstance(tree := parsed(text), ast.Call) and ast.unparse(tree.func) == "carried" and tree.args:
+        text = source(text, tree.args[0])
     return text if carry == identity else f"carried({text}, {carry})"

@@ -64,7 +64,7 @@ def declared_gate(clock: Clock) -> int | None:
     }
     if len(found) > 1:
         raise UsageError(
-            f"{name_of(clock).lower()} combines clocks that decide for different stages (gates_after is {sorted(found)}); "
+            f"{clock} combines clocks that decide for different stages (gates_after is {sorted(found)}); "
             "give all of them the same gates_after, which built-in clocks take as watch=."
         )
     return next(iter(found), None)
