@@ -37,7 +37,7 @@ DEEP = 1200
 """More layers than Python allows calls inside of calls."""
 
 
-def net(text: str, side: int = 64) -> tuple[Graph, Shapes, dict[str, float]]:
+def net(text: str, side: int = 64) -> Graph:
     """A graph from lines "y stride channels work = op a b", with shapes and work, of a frame of ``side``."""
     nodes, work = [], {}
     shapes: Shapes = {"x": (1, 3, side, side)}
@@ -48,11 +48,11 @@ def net(text: str, side: int = 64) -> tuple[Graph, Shapes, dict[str, float]]:
         shapes[name] = (1, int(channels), side // int(stride), side // int(stride))
         work[name] = float(cost)
         nodes.append(Node(name, tuple(reads), (name,), KINDS.get(operator, ""), 1 if operator in KINDS else None))
-    return Graph(tuple(nodes), ("x",)), shapes, work
+    return Graph(tuple(nodes), ("x",), shapes=shapes, work=work)
 
 
 def found_in(text: str) -> list[tuple[str, ...]]:
-    return [one.tensors for one in candidates(*net(text), output="y")]
+    return [one.tensors for one in candidates(net(text), output="y")]
 
 
 UNET = """
@@ -124,7 +124,7 @@ def test_an_encoders_ends_and_nothing_else() -> None:
 
 def test_of_neighbours_the_narrowest_counts() -> None:
     """The relu reads what the skip reads too, but the pooling behind it is a quarter of it."""
-    first = candidates(*net(UNET), output="y")[0]
+    first = candidates(net(UNET), output="y")[0]
     assert (first.tensors, first.stride, first.channels, first.bytes) == (("pa",), 2, 8, 4 * 8 * 32 * 32)
 
 
@@ -134,7 +134,7 @@ def test_nothing_inside_a_residual_block() -> None:
 
 def test_shares_above_and_of_every_frame() -> None:
     whole = 75.0
-    told = [(one.above, one.every_frame, one.skip, one.then) for one in candidates(*net(UNET), output="y")]
+    told = [(one.above, one.every_frame, one.skip, one.then) for one in candidates(net(UNET), output="y")]
     assert told == [
         (10 / whole, pytest.approx(31 / whole), True, ("c",)),
         (20 / whole, pytest.approx(63 / whole), True, ("c",)),
@@ -143,14 +143,13 @@ def test_shares_above_and_of_every_frame() -> None:
 
 
 def test_shares_of_measured_time_beside_them() -> None:
-    graph, shapes, work = net(UNET)
-    found = candidates(graph, shapes, work, output="y", seconds={"a": 3.0, "e": 1.0})
+    found = candidates(net(UNET), output="y", seconds={"a": 3.0, "e": 1.0})
     assert [one.seconds_above for one in found] == [0.75] * 3
-    assert candidates(graph, shapes, work, output="y")[0].seconds_above is None
+    assert candidates(net(UNET), output="y")[0].seconds_above is None
 
 
 def test_a_concatenation_counts_as_it_will_run() -> None:
-    first = candidates(*net(SEGFORMER), output="y")[0]
+    first = candidates(net(SEGFORMER), output="y")[0]
     assert first.tensors == ("a",)
     whole = 80 + 1 + 8 + 16 / 4 + 32 / 16 + 64 / 64
     assert first.every_frame == pytest.approx((20 + 8 + 1) / whole)
@@ -161,8 +160,7 @@ def test_branches_that_exchange_are_cut_before_they_part_and_where_they_meet() -
 
 
 def test_dominators() -> None:
-    graph, _, work = net(RESIDUAL)
-    load_ = Load(graph, work, "y")
+    load_ = Load(net(RESIDUAL), "y")
     names = [node.name or "the frame" for node in load_.nodes]
     above = {name: names[parent] for name, parent in zip(names[1:], load_.parents[1:], strict=True)}
     assert (above["q"], above["s"], above["t"], above["a"]) == ("rp", "a", "b", "the frame")
@@ -172,18 +170,15 @@ def test_dominators() -> None:
 def test_strides_are_told_along_the_way() -> None:
     """Tokens, padding and layouts that a shape alone doesn't tell."""
     last_axes, token_axes = (1, 2), (1,)
-    chain = Graph(
-        tuple(
-            Node(made, (read,), (made,)) for read, made in itertools.pairwise(["x", "pad", "half", "tokens", "last"])
-        ),
-        ("x",),
-    )
+    rows = ["x", "pad", "half", "tokens", "last"]
     shapes = {"x": (1, 3, 64, 96), "pad": (1, 4, 90, 122), "half": (1, 4, 45, 61), "tokens": (1, 2746, 4)}
-    found = grids(chain, {**shapes, "last": (1, 45, 61, 4)})
+    shapes |= {"last": (1, 45, 61, 4), "mean": (1, 3, 1, 1)}
+    chain = tuple(Node(made, (read,), (made,)) for read, made in itertools.pairwise(rows))
+    found = grids(Graph(chain, ("x",), shapes=shapes))
     assert found["half"] == Grid(2, 45, 61)
     assert found["tokens"] == Grid(2, 45, 61, token_axes)
     assert found["last"] == Grid(2, 45, 61, last_axes)
-    assert "mean" not in grids(Graph((Node("mean", ("x",), ("mean",)),), ("x",)), {**shapes, "mean": (1, 3, 1, 1)})
+    assert "mean" not in grids(Graph((Node("mean", ("x",), ("mean",)),), ("x",), shapes=shapes))
 
 
 @pytest.mark.parametrize("channels", [32, 64, 128])
@@ -195,7 +190,7 @@ def test_a_shape_that_fits_both_layouts_keeps_the_one_it_had(channels: int) -> N
     nodes[4] = Node("back", ("same",), ("back",), REARRANGE)
     first, last = (1, channels, 64, 128), (1, 64, 128, channels)
     shapes = {"x": (1, 3, 256, 512), "small": (1, channels, 32, 64), "large": first, "moved": last, "same": last}
-    found = grids(Graph(tuple(nodes), ("x",)), {**shapes, "back": first})
+    found = grids(Graph(tuple(nodes), ("x",), shapes={**shapes, "back": first}))
     assert [(found[name].stride, found[name].axes) for name in rows] == [
         (8, (2, 3)),
         (4, (2, 3)),
@@ -222,7 +217,7 @@ def test_a_skip_is_found_whatever_the_number_of_channels(tmp_path: Path, channel
 
 
 def chosen(text: str, stages: int = 3) -> Choice:
-    return choose(*net(text), output="y", stages=stages)
+    return choose(net(text), output="y", stages=stages)
 
 
 def test_least_time() -> None:
@@ -280,7 +275,7 @@ def test_many_places_are_tried_from_the_best_of_shorter_rows() -> None:
     """26 blocks: too many rows of six to try them all."""
     lines = ["t0 1 8 10 = conv x", *(f"t{k} {2 ** (k // 6)} 8 10 = conv t{k - 1}" for k in range(1, 26))]
     lines += ["u 1 8 0 = up t25", "s 1 8 0 = add u t0", "y 1 4 1 = conv s"]
-    found = choose(*net("\n".join(lines)), output="y", stages=6)
+    found = choose(net("\n".join(lines)), output="y", stages=6)
     assert len(found.cuts) == 6
     assert found.cuts[0] == ("t0",)
     assert max(found.stages[1:]) < 0.35
@@ -290,19 +285,19 @@ def test_many_places_are_tried_from_the_best_of_shorter_rows() -> None:
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.floats(0.93, 1.07), min_size=60, max_size=60))
 def test_noise_in_times_changes_nothing(text: str, noise: list[float]) -> None:
-    graph, shapes, work = net(text)
-    seconds = {node.name: work.get(node.name, 0.0) * one for node, one in zip(graph.nodes, noise, strict=False)}
-    found = choose(graph, shapes, work, output="y", seconds=seconds)
-    assert found.cuts == choose(graph, shapes, work, output="y").cuts
+    graph = net(text)
+    seconds = {node.name: graph.work.get(node.name, 0.0) * one for node, one in zip(graph.nodes, noise, strict=False)}
+    found = choose(graph, output="y", seconds=seconds)
+    assert found.cuts == choose(graph, output="y").cuts
 
 
 def test_times_that_are_really_others_choose() -> None:
     """By multiply-adds the first stage ends at a; where c takes nearly all the time, cutting there spares nothing less."""
-    graph, shapes, work = net(RESIDUAL)
-    slow = max(work, key=lambda name: work[name])
-    seconds = {**work, slow: 50 * work[slow]}
-    by_time = choose(graph, shapes, work, output="y", seconds=seconds, stages=2)
-    by_work = choose(graph, shapes, work, output="y", stages=2)
+    graph = net(RESIDUAL)
+    slow = max(graph.work, key=lambda name: graph.work[name])
+    seconds = {**graph.work, slow: 50 * graph.work[slow]}
+    by_time = choose(graph, output="y", seconds=seconds, stages=2)
+    by_work = choose(graph, output="y", stages=2)
     assert max(by_time.stages) >= 0.9  # the shares told are of time
     assert max(by_work.stages) < 0.6
 
@@ -311,17 +306,17 @@ def test_what_can_not_be_chosen() -> None:
     with pytest.raises(UsageError, match="0 stages; give at least 1"):
         chosen(UNET, 0)
     with pytest.raises(NetworkError, match="'z' is not a tensor of this network"):
-        candidates(*net(UNET), output="z")
+        candidates(net(UNET), output="z")
 
 
 def test_without_a_place_to_cut_there_is_one_stage_and_the_reason() -> None:
     branches = tuple(Node(name, ("x",), (name,)) for name in "abcde")
-    graph = Graph((*branches, Node("top", tuple("abcde"), ("values", "ids"))), ("x",), frozenset({"ids"}))
+    nodes = (*branches, Node("top", tuple("abcde"), ("values", "ids")))
     shapes = {"x": (1, 3, 64, 64), **dict.fromkeys((*"abcde", "values", "ids"), (1, 8, 32, 32))}
-    work = dict.fromkeys("abcde", 1.0)
-    [only] = candidates(graph, shapes, work, output="ids")
+    graph = Graph(nodes, ("x",), frozenset({"ids"}), shapes, dict.fromkeys("abcde", 1.0))
+    [only] = candidates(graph, output="ids")
     assert (only.tensors, only.every_frame, only.then) == (("ids",), 1.0, ())
-    found = choose(graph, shapes, work, output="ids")
+    found = choose(graph, output="ids")
     assert (found.cuts, found.stages) == ((("ids",),), (1.0,))
     assert found.note == (
         "only 1 of 3 stages: no tensor was found between the frame and the output through which all that follows is "
@@ -330,7 +325,7 @@ def test_without_a_place_to_cut_there_is_one_stage_and_the_reason() -> None:
 
 
 @st.composite
-def drawn(draw: st.DrawFn) -> tuple[Graph, Shapes, dict[str, float]]:
+def drawn(draw: st.DrawFn) -> Graph:
     """An encoder with residual blocks, and a decoder that enlarges what it has and adds or concatenates some skips."""
     lines, ends, last = [], [], "x"
     for level in range(draw(st.integers(2, 4))):
@@ -356,36 +351,34 @@ def drawn(draw: st.DrawFn) -> tuple[Graph, Shapes, dict[str, float]]:
     return net("\n".join(lines))
 
 
-def every_frame(graph: Graph, work: dict[str, float], one: Candidate) -> float:
+def every_frame(graph: Graph, one: Candidate) -> float:
     """What runs where the first stage fires alone, by the parts that ``divide`` makes."""
     found = divide(graph, [one.tensors, one.then], output="y")
     first = found.stages[0]
     parts = [first.body, first.head, *(group.nodes for group in found.groups if first.name in group.sources)]
     # Without groups, finish follows the last stage alone.
     parts += [found.finish] if found.groups and first.name in found.groups[-1].sources else []
-    return sum(work[name] for part in parts for name in part) / sum(work[node.name] for node in graph.nodes)
+    return sum(graph.work[name] for part in parts for name in part) / sum(graph.work.values())
 
 
 @settings(max_examples=60, deadline=None)
 @given(drawn())
-def test_every_candidate_is_accepted_and_exact(made: tuple[Graph, Shapes, dict[str, float]]) -> None:
-    graph, shapes, work = made
+def test_every_candidate_is_accepted_and_exact(graph: Graph) -> None:
     whole = {"x": "x"}
     for node in graph.nodes:
         whole[node.outputs[0]] = f"{node.name}({','.join(whole[tensor] for tensor in node.inputs)})"
-    for one in candidates(graph, shapes, work, output="y"):
+    for one in candidates(graph, output="y"):
         rows = [[one.tensors], [one.tensors, one.then]] if one.then else [[one.tensors]]
         for row in rows:
             assert evaluate(graph, divide(graph, row, output="y")) == whole["y"]
         if one.then:
-            assert one.every_frame == pytest.approx(every_frame(graph, work, one))
+            assert one.every_frame == pytest.approx(every_frame(graph, one))
 
 
 @settings(max_examples=40, deadline=None)
 @given(drawn(), st.integers(1, 4))
-def test_every_choice_is_accepted(made: tuple[Graph, Shapes, dict[str, float]], stages: int) -> None:
-    graph, shapes, work = made
-    found = choose(graph, shapes, work, output="y", stages=stages)
+def test_every_choice_is_accepted(graph: Graph, stages: int) -> None:
+    found = choose(graph, output="y", stages=stages)
     assert len(found.cuts) <= stages
     assert len(divide(graph, found.cuts, output="y").stages) == len(found.cuts)
 
@@ -506,7 +499,7 @@ def test_a_network_may_be_deeper_than_pythons_stack(tmp_path: Path) -> None:
 def test_joined_maps_may_be_nested_as_deep() -> None:
     nodes = [Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("j0", ("a", "b"), ("j0",), CONCAT, 1)]
     nodes += [Node(f"j{i}", (f"j{i - 1}", "a"), (f"j{i}",), CONCAT, 1) for i in range(1, DEEP)]
-    graph = Graph((*nodes, Node("y", (f"j{DEEP - 1}", "w"), ("y",), PRODUCT, 1)), ("x",))
-    shapes = {node.outputs[0]: (1, 8, 16, 16) for node in graph.nodes}
-    [found] = splits(graph, [["a"], ["b"]], output="y", shapes=shapes)
+    nodes.append(Node("y", (f"j{DEEP - 1}", "w"), ("y",), PRODUCT, 1))
+    graph = Graph(tuple(nodes), ("x",), shapes={node.outputs[0]: (1, 8, 16, 16) for node in nodes})
+    [found] = splits(graph, [["a"], ["b"]], output="y")
     assert found.leaves == ("a", "b", *["a"] * (DEEP - 1))

@@ -26,7 +26,6 @@ from clockseg.graph import onnx_reader, torch_source
 from clockseg.graph import staged as staging
 from clockseg.graph.candidates import Candidate, candidates
 from clockseg.graph.choice import choose
-from clockseg.graph.cost import node_work
 from clockseg.graph.neutral import Graph
 from clockseg.graph.part import IMAGE, LABELS
 from clockseg.graph.sidecar import Input, Sidecar
@@ -48,19 +47,17 @@ Maker = Callable[[str], "Network"]
 
 
 class Network(NamedTuple):
-    """A graph at the tests' size, its tensors' shapes and its nodes' multiply-adds; and how it is cut and compiled."""
+    """A graph at the tests' size, and how it is cut and compiled."""
 
     graph: Graph
-    shapes: dict[str, tuple[int, ...]]
-    work: dict[str, float]
     output: str
     at: Callable[..., StagedNetwork]
 
     def candidates(self) -> tuple[Candidate, ...]:
-        return candidates(self.graph, self.shapes, self.work, output=self.output)
+        return candidates(self.graph, output=self.output)
 
     def chosen(self, stages: int) -> Cuts:
-        return choose(self.graph, self.shapes, self.work, output=self.output, stages=stages).cuts
+        return choose(self.graph, output=self.output, stages=stages).cuts
 
     def several(self) -> list[Cuts]:
         """A sample of pairs and triples of candidates, in order; those on different branches will be refused."""
@@ -106,13 +103,12 @@ def exported(name: str, path: Path) -> Path:
 
 def onnx_network(model: onnx.ModelProto, size: tuple[int, int] = SIZE) -> Network:
     static = fix(model, {"image": (1, 3, size[1], size[0])})
-    shapes = {name: shape for name, (_, shape) in static.types.items()}
 
     def at(cuts: Cuts, classes: Sequence[str] = ()) -> StagedNetwork:
         said = Sidecar("it", Input("image", *size), "scores", tuple(map(tuple, cuts)), classes=tuple(classes))
         return onnxruntime(staged(model, said, size=size), threads=1)
 
-    return Network(onnx_reader.neutral(static, "image"), shapes, node_work(static), "scores", at)
+    return Network(onnx_reader.neutral(static, "image"), "scores", at)
 
 
 @functools.cache
@@ -127,7 +123,7 @@ def torch_network(model: torch.nn.Module, output: str | None = None, size: tuple
     def at(cuts: Cuts) -> StagedNetwork:
         return cut(model, example, at=[tuple(names) for names in cuts], output=output)
 
-    return Network(found.graph, found.shapes, found.work, found.output, at)
+    return Network(found.graph, found.output, at)
 
 
 @functools.cache
@@ -176,7 +172,7 @@ def with_end(one: Candidate) -> Cuts:
 
 def check(network: Network, cuts: Sequence[Cuts], output: Callable[..., np.ndarray], by: np.ndarray) -> None:
     """Each of ``cuts`` gives what the whole gives."""
-    size = network.shapes[network.graph.inputs[0]][:1:-1]
+    size = network.graph.shapes[network.graph.inputs[0]][:1:-1]
     worst = {str(each): apart(output(network.at(each), picture(size=size)), by) for each in cuts}
     assert {each: difference for each, difference in worst.items() if difference > 1e-4} == {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from clockseg.graph.neutral import CONCAT, CONVOLUTION, ENLARGE, PRODUCT, Graph,
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.rule import divide
 from clockseg.graph.sidecar import Input, Sidecar
-from clockseg.graph.split import Split, Term, every_split, priced, rewritten, splits
+from clockseg.graph.split import Split, Term, every_split, rewritten, splits
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
 
@@ -41,7 +42,7 @@ def graph(text: str) -> Graph:
 
 def plan(net: Graph, channels: dict[str, int] | None = None, cuts: list[list[str]] = CUTS) -> tuple[Split, ...]:
     shapes = {tensor: (1, (channels or {}).get(tensor, 8), 4, 4) for tensor in net.position}
-    return splits(net, cuts, output="y", shapes=shapes)
+    return splits(replace(net, shapes=shapes), cuts, output="y")
 
 
 SEGFORMER = graph(ENCODER + "ub = up b\nuc = up c\nj = cat uc ub a\nf = product j w\nr = relu f\ny = conv r")
@@ -104,16 +105,17 @@ def test_concatenations_of_concatenations() -> None:
 
 def test_every_split_takes_every_map_apart() -> None:
     net = graph("p = conv x\nq = conv x\nj = cat p q\ny = product j w")
-    assert [split.terms for split in every_split(net, {"p": (1, 4, 2, 2), "q": (1, 4, 2, 2)})] == [
-        (Term((1,), ("q",)), Term((0,), ("p",)))
-    ]
+    net = replace(net, shapes={"p": (1, 4, 2, 2), "q": (1, 4, 2, 2)})
+    assert [split.terms for split in every_split(net)] == [(Term((1,), ("q",)), Term((0,), ("p",)))]
 
 
 def test_work_is_shared_by_channels_and_positions() -> None:
     [split] = plan(SEGFORMER, {"a": 2, "ub": 2, "uc": 4})
     shapes = {"a": (1, 2, 8, 8), "b": (1, 2, 4, 4), "c": (1, 4, 2, 2), "f": (1, 16, 8, 8)}
     shapes |= {"ub": (1, 2, 8, 8), "uc": (1, 4, 8, 8)}
-    _, found = priced(SEGFORMER, [split], shapes, {"f": 800.0, "uc": 10.0})
+    made = rewritten(replace(SEGFORMER, shapes=shapes, work={"f": 800.0, "uc": 10.0}), [split])
+    assert made.shapes["f.term1.product"] == (1, 16, 2, 2)
+    found = made.work
     assert found["f.term3.product"] == 200
     assert found["f.term2.product"] == 200 / 4
     assert found["f.term1.product"] == 400 / 16
@@ -223,8 +225,7 @@ def apart(running: StagedNetwork, image: dict[str, np.ndarray]) -> float:
 def test_the_graph_becomes_what_was_planned(name: str) -> None:
     static = fix(MODELS[name](), {"input": (1, 3, 32, 48)})
     before = onnx_reader.neutral(static, "input")
-    shapes = {tensor: shape for tensor, (_, shape) in static.types.items()}
-    found = splits(before, CUTS, output="y", shapes=shapes)
+    found = splits(before, CUTS, output="y")
     planned, made = rewritten(before, found), onnx_reader.neutral(applied(static, found), "input")
     assert [(node.name, node.outputs, node.kind, node.axis) for node in made.nodes] == [
         (node.name, node.outputs, node.kind, node.axis) for node in planned.nodes
@@ -255,8 +256,7 @@ def test_weights_that_a_node_makes_are_cut_by_one() -> None:
 def test_a_bias_is_added_once() -> None:
     static = fix(plain("sizes"), {"input": (1, 3, 32, 48)})
     graph_ = onnx_reader.neutral(static, "input")
-    shapes = {tensor: shape for tensor, (_, shape) in static.types.items()}
-    made = applied(static, splits(graph_, CUTS, output="y", shapes=shapes))
+    made = applied(static, splits(graph_, CUTS, output="y"))
     products = [node for node in made.nodes if node.name.endswith(".product")]
     assert [len(node.input) for node in products] == [2, 2, 3]
 

@@ -256,8 +256,8 @@ def test_names_are_paths_of_submodules() -> None:
         ("conv2d_1", ("last",)),
     ]
     assert (program.names("two.0"), program.names("conv2d"), program.output) == ("two.one", "two.one", "last")
-    assert program.shapes["act@1"] == (1, 4, 32, 48)
-    assert program.work == {"conv2d": 3 * 4 * 32 * 48, "conv2d_1": 4 * 2 * 32 * 48}
+    assert program.graph.shapes["act@1"] == (1, 4, 32, 48)
+    assert program.graph.work == {"conv2d": 3 * 4 * 32 * 48, "conv2d_1": 4 * 2 * 32 * 48}
     with pytest.raises(NetworkError, match=r"'two\.2' is not a tensor of this network. Did you mean two\.1"):
         cut(Twice(), image(), at=["two.2"])
     with pytest.raises(NetworkError, match="cut after it"):
@@ -552,7 +552,7 @@ def test_segformer_b0_in_its_four_stages() -> None:
     assert [list(stage.head.names) for stage in net.stages] == [
         [f"decode_head.linear_fuse.term{term}.product"] for term in (4, 3, 2, 1)
     ]
-    work = net.stages[0].body.function.source.first.program.work
+    work = net.stages[0].body.function.source.first.program.graph.work
     assert sum(work.values()) == 91_484_160  # of 158,724,096 unsplit
     for size in ((96, 64), (128, 96)):
         assert apart(net(image(size)), module(image(size)).logits) <= CLOSE

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from clockseg.errors import NetworkError
@@ -14,7 +14,7 @@ from clockseg.graph.load import Load, Row
 from clockseg.graph.neutral import Graph
 from clockseg.graph.places import CHANNELS_FIRST, Grid, grids, places
 from clockseg.graph.rule import check_known, divide
-from clockseg.graph.split import Shapes, every_split, priced
+from clockseg.graph.split import every_split, rewritten
 
 _BYTES = 4
 """Of a number in a map."""
@@ -32,14 +32,14 @@ _CLOSE, _NARROWER = 0.025, 0.35
 class Trunk:
     """All ``places`` to cut a network at, and the ``chain`` of those, by position, that lead to the last of it: the end.
 
-    ``pairs``: rows of two places, by position. ``load``: the network with every concatenation split, as it will run.
+    ``pairs``: rows of two places, by position. ``load``: ``graph`` with every concatenation split, as it will run.
     ``found``: False if there is no place to cut, so that the only place is the output, behind a single stage.
     """
 
+    graph: Graph
     load: Load
     places: tuple[str, ...]
     pairs: Mapping[tuple[int, int], Row]
-    shapes: Shapes
     grids: Mapping[str, Grid]
     found: bool = True
 
@@ -52,7 +52,7 @@ class Trunk:
 
     def bytes(self, index: int) -> int:
         """Return the bytes of a place's tensor as float32."""
-        return _BYTES * math.prod(self.shapes[self.places[index]])
+        return _BYTES * math.prod(self.graph.shapes[self.places[index]])
 
     @cached_property
     def above(self) -> tuple[float, ...]:
@@ -87,19 +87,19 @@ class Trunk:
         return close and self.bytes(other) < _NARROWER * self.bytes(index)
 
 
-def trunk_of(graph: Graph, shapes: Shapes, work: Mapping[str, float], *, output: str) -> Trunk:
+def trunk_of(graph: Graph, *, output: str) -> Trunk:
     """Return the trunk of the network that leads to ``output``; NetworkError if that is no tensor of it."""
-    load, found_at = split_load(graph, shapes, work, output), grids(graph, shapes)
-    found = tuple(one for one in places(load, graph, shapes, found_at) if accepts(graph, [(one,)], output))
+    load, found_at = split_load(graph, output), grids(graph)
+    found = tuple(one for one in places(load, graph, found_at) if accepts(graph, [(one,)], output))
     rows = {ends: Row(load, (found[ends[0]], found[ends[1]])) for ends in itertools.combinations(range(len(found)), 2)}
     pairs = {ends: row for ends, row in rows.items() if row.follow}
-    return Trunk(load, found or (output,), pairs, shapes, found_at, found=bool(found))
+    return Trunk(graph, load, found or (output,), pairs, found_at, found=bool(found))
 
 
-def split_load(graph: Graph, shapes: Shapes, work: Mapping[str, float], output: str) -> Load:
+def split_load(graph: Graph, output: str) -> Load:
     """Return the network as it will run, with every concatenation split."""
     check_known(graph, [[output]], output)
-    return Load(*priced(graph, every_split(graph, shapes), shapes, work), output)
+    return Load(rewritten(graph, every_split(graph)), output)
 
 
 def accepts(graph: Graph, cuts: Sequence[Sequence[str]], output: str) -> bool:
@@ -142,18 +142,10 @@ class Candidate:
         return 1 - self.above
 
 
-def candidates(
-    graph: Graph,
-    shapes: Shapes,
-    work: Mapping[str, float],
-    *,
-    output: str,
-    seconds: Mapping[str, float] | None = None,
-) -> tuple[Candidate, ...]:
+def candidates(graph: Graph, *, output: str, seconds: Mapping[str, float] | None = None) -> tuple[Candidate, ...]:
     """Return the places to cut the network that leads to ``output``, in order from the frame; ``divide`` accepts every one.
 
-    ``shapes``: of every tensor, the frame's [1, 3, h, w] included; ``work``: of each node by name, in multiply-adds or
-    seconds (none: 0); ``seconds``: of each node, where measured.
+    ``graph``: with shapes and work. ``seconds``: of each node, where measured.
 
     A tensor on the trunk is one that dominates a branch with some work (every way from the frame into it leads through
     the tensor), and round which nothing leads but to a finer stride: the ends of an encoder's blocks, not what is inside
@@ -161,20 +153,21 @@ def candidates(
 
     >>> from clockseg.graph.neutral import ENLARGE, Node
     >>> up = Node("u", ("b",), ("u",), ENLARGE, 1)
-    >>> net = Graph((Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), up, Node("y", ("a", "u"), ("y",))), ("x",))
+    >>> nodes = (Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), up, Node("y", ("a", "u"), ("y",)))
     >>> shapes = {"x": (1, 3, 64, 64), "a": (1, 8, 32, 32), "b": (1, 8, 16, 16), "u": (1, 8, 32, 32), "y": (1, 8, 32, 32)}
-    >>> found = candidates(net, shapes, {"a": 1.0, "b": 2.0, "y": 1.0}, output="y")
+    >>> net = Graph(nodes, ("x",), shapes=shapes, work={"a": 1.0, "b": 2.0, "y": 1.0})
+    >>> found = candidates(net, output="y")
     >>> [(one.tensors, one.above, one.every_frame, one.then) for one in found]
     [(('a',), 0.25, 0.5, ('b',)), (('b',), 0.75, 1.0, ())]
     """
-    trunk = trunk_of(graph, shapes, work, output=output)
-    timed = None if seconds is None else Load(graph, seconds, output)
+    trunk = trunk_of(graph, output=output)
+    timed = None if seconds is None else Load(replace(graph, work=seconds), output)
     return tuple(_candidate(trunk, index, timed) for index in trunk.chain)
 
 
 def _candidate(trunk: Trunk, index: int, timed: Load | None) -> Candidate:
     tensor, end = trunk.places[index], trunk.chain[-1]
-    row, shape, grid = trunk.pairs.get((index, end)), trunk.shapes[tensor], trunk.grids.get(tensor)
+    row, shape, grid = trunk.pairs.get((index, end)), trunk.graph.shapes[tensor], trunk.grids.get(tensor)
     channels = None if grid is None or len(shape) not in (3, 4) else shape[1 if grid.axes == CHANNELS_FIRST else -1]
     return Candidate(
         (tensor,),

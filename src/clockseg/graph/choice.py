@@ -11,7 +11,7 @@ from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.candidates import Trunk, accepts, split_load, trunk_of
 from clockseg.graph.load import Load, Row
 from clockseg.graph.neutral import Graph
-from clockseg.graph.split import Shapes, priced, splits
+from clockseg.graph.split import rewritten, splits
 
 _SPARED = 0.03
 """Share of work that has to rest on a frame on which the first stage fires alone for its skip to be worth one."""
@@ -48,47 +48,39 @@ class Choice:
         return "the uncut network's time, measured node by node" if self.timed else "the multiply-adds"
 
 
-def choose(
-    graph: Graph,
-    shapes: Shapes,
-    work: Mapping[str, float],
-    *,
-    output: str,
-    seconds: Mapping[str, float] | None = None,
-    stages: int = 3,
-) -> Choice:
+def choose(graph: Graph, *, output: str, seconds: Mapping[str, float] | None = None, stages: int = 3) -> Choice:
     """Return the best ``stages`` cuts of the network that leads to ``output``, from ``candidates``.
 
-    ``graph``, ``shapes`` and ``work`` are as for ``candidates``. With ``seconds``, what each node takes as measured, the
-    shares told are of these, and rows are chosen among those that are within 5 points of the least time: of these by
-    ``work``, so that another measurement seldom gives another choice. Of all rows of candidates that follow each other (of
-    many, those that come of the best shorter ones), it is the one with the least work on a frame on which only the first
-    stage fires, its result still reaching the output; of rows within a percent of that, the one in which most stages reach
-    the output, then the one with the least work on frames on which some of the later ones fire too.
+    Of all rows of candidates that follow each other (of many, those that come of the best shorter ones), it is the one with
+    the least work on a frame on which only the first stage fires, its result still reaching the output; of rows within a
+    percent of that, the one in which most stages reach the output, then the one with the least work on frames on which some
+    of the later ones fire too. With ``seconds``, what each node takes as measured, the shares told are of these, and rows are
+    chosen among those that are within 5 points of the least time: of these by the graph's work, so that another measurement
+    seldom gives another choice.
 
     A network without skips has no fresh part to fuse, and gets stages of even work. With fewer candidates than ``stages``
     there are fewer stages. ``note`` tells either.
 
     >>> from clockseg.graph.neutral import ENLARGE, Node
     >>> up = Node("u", ("b",), ("u",), ENLARGE, 1)
-    >>> net = Graph((Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), up, Node("y", ("a", "u"), ("y",))), ("x",))
+    >>> nodes = (Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), up, Node("y", ("a", "u"), ("y",)))
     >>> shapes = {"x": (1, 3, 64, 64), "a": (1, 8, 32, 32), "b": (1, 8, 16, 16), "u": (1, 8, 32, 32), "y": (1, 8, 32, 32)}
-    >>> found = choose(net, shapes, {"a": 1.0, "b": 2.0, "y": 1.0}, output="y", stages=2)
+    >>> net = Graph(nodes, ("x",), shapes=shapes, work={"a": 1.0, "b": 2.0, "y": 1.0})
+    >>> found = choose(net, output="y", stages=2)
     >>> found.cuts, found.every_frame, found.stages, found.shared
     ((('a',), ('b',)), 0.5, (0.25, 0.5), 0.25)
     """
     if stages < 1:
         raise UsageError(f"{stages} stages; give at least 1.")
-    trunk = trunk_of(graph, shapes, work, output=output)
-    timed = None if seconds is None else split_load(graph, shapes, seconds, output)
+    trunk, told = trunk_of(graph, output=output), graph if seconds is None else replace(graph, work=seconds)
+    timed = None if seconds is None else split_load(told, output)
 
     def judged(rows: Iterable[tuple[str, ...]]) -> Iterator[Choice]:
         """Yield the choices of cuts at these tensors as the network will be cut, but for those that the cut rule refuses."""
         for tensors in rows:
             cuts = tuple((tensor,) for tensor in tensors)
-            plan = splits(graph, cuts, output=output, shapes=shapes)
-            cut, costs = priced(graph, plan, shapes, work if seconds is None else seconds)
-            row = Row(Load(cut, costs, output), tensors)
+            cut = rewritten(told, splits(graph, cuts, output=output))
+            row = Row(Load(cut, output), tensors)
             if accepts(cut, cuts, output) and row.follow:
                 every_frame = row.running[0] if row.running else 1.0
                 shared = max(0.0, 1 - sum(row.stages))

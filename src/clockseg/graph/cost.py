@@ -115,7 +115,8 @@ def node_work(static: Static) -> dict[str, float]:
 def _multiply_adds(static: Static, node: onnx.NodeProto) -> int:
     inputs = [static.shape(name) if name else () for name in node.input]
     equation = attribute(node, "equation", b"").decode()
-    return multiply_adds(node.op_type, inputs, static.shape(node.output[0]), equation=equation)
+    output = static.shape(node.output[0]) if node.output[0] else ()
+    return multiply_adds(node.op_type, inputs, output, equation=equation)
 
 
 def _parameters(graph: onnx.GraphProto) -> int:

@@ -32,16 +32,15 @@ class Behind(NamedTuple):
 
 @dataclass(frozen=True)
 class Load:
-    """A graph with the work of each node (any unit), as far as ``output`` needs it.
+    """The work of a graph's nodes (any unit), as far as ``output`` needs it.
 
-    >>> net = Graph((Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",))), ("x",))
-    >>> load = Load(net, {"a": 1.0, "b": 6.0, "y": 1.0}, "y")
+    >>> nodes = (Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",)))
+    >>> load = Load(Graph(nodes, ("x",), work={"a": 1.0, "b": 6.0, "y": 1.0}), "y")
     >>> load.share(load.needs("b"))
     0.875
     """
 
     graph: Graph
-    work: Mapping[str, float]
     output: str
 
     @cached_property
@@ -91,7 +90,7 @@ class Load:
     @cached_property
     def costs(self) -> list[float]:
         """For each node, its share of all work; where there is no work at all, every node has as much."""
-        work = [float(self.work.get(node.name, 0.0)) for node in self.nodes[1:]]
+        work = [float(self.graph.work.get(node.name, 0.0)) for node in self.nodes[1:]]
         total = sum(work)
         return [0.0, *([one / total for one in work] if total else [1 / len(work)] * len(work))]
 
@@ -132,8 +131,8 @@ def members(nodes: int) -> Iterator[int]:
 class Row:
     """A row of cuts, at a tensor each, with what each stage costs if they follow each other.
 
-    >>> net = Graph((Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",))), ("x",))
-    >>> row = Row(Load(net, {"a": 1.0, "b": 6.0, "y": 1.0}, "y"), ("a", "b"))
+    >>> nodes = (Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",)))
+    >>> row = Row(Load(Graph(nodes, ("x",), work={"a": 1.0, "b": 6.0, "y": 1.0}), "y"), ("a", "b"))
     >>> row.follow, row.running, row.stages, row.reaching
     (True, (0.25,), (0.125, 0.75), (True, True))
     """

@@ -12,6 +12,7 @@ from onnx import external_data_helper, inliner
 from clockseg.errors import DataError, NetworkError, first_line
 from clockseg.files import whole
 from clockseg.graph import sidecar
+from clockseg.graph.cost import node_work
 from clockseg.graph.limits import check_bytes, check_nodes
 from clockseg.graph.neutral import (
     CONCAT,
@@ -185,7 +186,7 @@ def neutral(static: Static, frame: str) -> Graph:
         if node.name not in seen.left_out
     )
     integers = frozenset(name for name, (stored, _) in static.types.items() if stored in _WHOLE)
-    return Graph(nodes, (frame,), integers)
+    return Graph(nodes, (frame,), integers, static.shapes, node_work(static))
 
 
 def write_network(model: onnx.ModelProto, said: Sidecar, out: Path) -> None:

@@ -92,7 +92,7 @@ def split_model(model: onnx.ModelProto, said: Sidecar, size: Size) -> onnx.Model
     width, height = size
     static = fix(model, {said.input.name: (1, 3, height, width)}, floats=[said.output, *filter(None, said.scores)])
     graph = onnx_reader.neutral(static, said.input.name)
-    plan = splits(graph, said.cuts, output=said.output, shapes=static.shapes)
+    plan = splits(graph, said.cuts, output=said.output)
     # Nodes inside an If have other names in the plan.
     if not plan or not {split.product for split in plan} <= {node.name for node in model.graph.node}:
         return model

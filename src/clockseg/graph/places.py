@@ -9,7 +9,6 @@ from functools import cached_property
 
 from clockseg.graph.load import FRAME, Load, members
 from clockseg.graph.neutral import ENLARGE, REARRANGE, Graph, Node
-from clockseg.graph.split import Shapes
 
 _EXTRA_TOKENS = 5
 """Tokens that stand before those of the picture: a class token, and registers."""
@@ -31,17 +30,18 @@ class Grid:
     axes: tuple[int, ...] = CHANNELS_FIRST
 
 
-def grids(graph: Graph, shapes: Mapping[str, Shape]) -> dict[str, Grid]:
+def grids(graph: Graph) -> dict[str, Grid]:
     """Return the grid of each tensor in which the frame's positions can still be seen; the frame is [1, 3, h, w].
 
     Maps are [1, c, h, w] or [1, h, w, c], tokens [1, n, c] or the like. Only a node that rearranges, or whose output has
     another rank, moves positions to other axes: at some sizes a map in one layout has the shape of another map in the
     other. A change of size by a whole factor is one of stride; any other is padding or cropping.
 
-    >>> net = Graph((Node("a", ("x",), ("a",)), Node("t", ("a",), ("t",), REARRANGE)), ("x",))
-    >>> grids(net, {"x": (1, 3, 64, 96), "a": (1, 8, 16, 24), "t": (1, 384, 8)})["t"]
+    >>> nodes = (Node("a", ("x",), ("a",)), Node("t", ("a",), ("t",), REARRANGE))
+    >>> grids(Graph(nodes, ("x",), shapes={"x": (1, 3, 64, 96), "a": (1, 8, 16, 24), "t": (1, 384, 8)}))["t"]
     Grid(stride=4, rows=16, columns=24, axes=(1,))
     """
+    shapes = graph.shapes
     found = {name: Grid(1, shapes[name][-2], shapes[name][-1]) for name in graph.inputs}
     for node in graph.nodes:
         for tensor in node.outputs:
@@ -112,12 +112,12 @@ _STEP = 0.01
 """Share of work up to which neighbours on the trunk count as one place."""
 
 
-def places(load: Load, graph: Graph, shapes: Shapes, found_at: Mapping[str, Grid]) -> tuple[str, ...]:
+def places(load: Load, graph: Graph, found_at: Mapping[str, Grid]) -> tuple[str, ...]:
     """Return the tensors to cut the network of ``load`` at, in order from the frame; only those of ``graph``, its original.
 
     ``found_at``: the tensors' ``grids``.
     """
-    found = _Places(load, graph, shapes, found_at)
+    found = _Places(load, graph, found_at)
     step = _STEP
     while len(nodes := found.apart(step)) > MOST:
         step *= 1.5
@@ -128,7 +128,6 @@ def places(load: Load, graph: Graph, shapes: Shapes, found_at: Mapping[str, Grid
 class _Places:
     load: Load
     graph: Graph
-    shapes: Shapes
     grids: Mapping[str, Grid]
 
     @cached_property
@@ -193,7 +192,7 @@ class _Places:
         """Return a sort key: tensors with positions first, then small ones, maps before tokens, little work, and late nodes."""
         grid = self.grids.get(self._tensor(node))
         first = grid is not None and grid.axes == CHANNELS_FIRST
-        size = math.prod(self.shapes[self._tensor(node)])
+        size = math.prod(self.graph.shapes[self._tensor(node)])
         return grid is None, size, not first, round(self.above[node], 4), -node
 
     def _tensor(self, node: int) -> str:

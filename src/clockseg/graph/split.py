@@ -14,13 +14,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clockseg.graph.neutral import CONCAT, CONVOLUTION, ENLARGE, OTHER, PRODUCT, Graph, Node
 from clockseg.graph.rule import Sources, sources
 
-Shapes = Mapping[str, tuple[int, ...]]
-"""Tensor -> its shape."""
 _WINDOWED = 2 / 3
 """Share of the joined channels that has to rest with later stages for a convolution with a window to be split.
 
@@ -101,40 +99,40 @@ class Split:
             [before] = inputs
 
 
-def splits(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str, shapes: Shapes) -> tuple[Split, ...]:
+def splits(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str) -> tuple[Split, ...]:
     """Return the splits for a network cut at ``cuts``, in order: later ones may read tensors of earlier ones.
 
     A product is split where some of its maps hold while others fire: where the first stage that they are made from isn't
     the same for all. A convolution with a window only if two thirds of the channels rest.
 
-    >>> net = Graph((Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("u", ("b",), ("u",), ENLARGE, 1),
-    ...              Node("c", ("a", "u"), ("c",), CONCAT, 1), Node("y", ("c", "w"), ("y",), PRODUCT, 1)), ("x",))
-    >>> shapes = {"a": (1, 8, 16, 16), "u": (1, 8, 16, 16)}
-    >>> splits(net, [["a"], ["b"]], output="y", shapes=shapes)[0].terms
+    >>> nodes = (Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("u", ("b",), ("u",), ENLARGE, 1),
+    ...          Node("c", ("a", "u"), ("c",), CONCAT, 1), Node("y", ("c", "w"), ("y",), PRODUCT, 1))
+    >>> net = Graph(nodes, ("x",), shapes={"a": (1, 8, 16, 16), "u": (1, 8, 16, 16)})
+    >>> splits(net, [["a"], ["b"]], output="y")[0].terms
     (Term(leaves=(1,), reads=('b',), enlarge='u'), Term(leaves=(0,), reads=('a',), enlarge=''))
     """
-    return _all(graph, lambda graph: sources(graph, cuts, output=output), shapes)
+    return _all(graph, lambda graph: sources(graph, cuts, output=output))
 
 
-def every_split(graph: Graph, shapes: Shapes) -> tuple[Split, ...]:
+def every_split(graph: Graph) -> tuple[Split, ...]:
     """Split every product of a concatenation into one term per map, wherever the network is cut."""
-    return _all(graph, lambda graph: {tensor: frozenset({index}) for tensor, index in graph.position.items()}, shapes)
+    return _all(graph, lambda graph: {tensor: frozenset({index}) for tensor, index in graph.position.items()})
 
 
-def _all(graph: Graph, owners_in: Callable[[Graph], Mapping[str, Sources]], shapes: Shapes) -> tuple[Split, ...]:
+def _all(graph: Graph, owners_in: Callable[[Graph], Mapping[str, Sources]]) -> tuple[Split, ...]:
     """Find splits until there is none: each is carried out before the next is looked for, in the graph that it leaves."""
     found: list[Split] = []
     while True:
         owners = owners_in(graph)
         products = (n for n in graph.nodes if n.kind in (PRODUCT, CONVOLUTION) and n.outputs[0] in graph.dynamic)
-        split = next(filter(None, (_split(graph, owners, product, shapes) for product in products)), None)
+        split = next(filter(None, (_split(graph, owners, product) for product in products)), None)
         if split is None:
             return tuple(found)
         found.append(split)
         graph = rewritten(graph, [split])
 
 
-def _split(graph: Graph, owners: Mapping[str, Sources], product: Node, shapes: Shapes) -> Split | None:
+def _split(graph: Graph, owners: Mapping[str, Sources], product: Node) -> Split | None:
     [read, *others] = graph.reads(product)
     joined = graph.maker.get(read)
     # Its weights, which it reads after the map, may depend on the frame too, as in attention.
@@ -145,7 +143,7 @@ def _split(graph: Graph, owners: Mapping[str, Sources], product: Node, shapes: S
     leaves = _leaves(graph, owners, joined)
     if not all(leaf in graph.dynamic for leaf in leaves):
         return None
-    channels = tuple(shapes[leaf][product.axis] for leaf in leaves)
+    channels = tuple(graph.shapes[leaf][product.axis] for leaf in leaves)
     firsts = [min(owners[leaf]) for leaf in leaves]
     rest = sum(count for count, first in zip(channels, firsts, strict=True) if first > min(firsts))
     if not rest or (product.kind == CONVOLUTION and rest < _WINDOWED * sum(channels)):
@@ -189,26 +187,26 @@ def _terms(
 
 
 def rewritten(graph: Graph, plan: Sequence[Split]) -> Graph:
-    """Carry out ``plan`` on ``graph``."""
-    return priced(graph, plan, {}, {})[0]
+    """Carry out ``plan`` on ``graph``.
 
-
-def priced(
-    graph: Graph, plan: Sequence[Split], shapes: Shapes, work: Mapping[str, float]
-) -> tuple[Graph, dict[str, float]]:
-    """Carry out ``plan`` on ``graph``, and add the costs of the new nodes to ``work`` (node -> cost).
-
-    These are shares of the nodes they replace, by channels and positions. Sums and joins cost nothing: an engine adds where
-    it multiplies.
+    The work of the new nodes is a share of that of the nodes they replace, by channels and positions. Sums and joins cost
+    nothing: an engine adds where it multiplies.
     """
-    costs = dict(work)
     for split in plan:
         like = {node.name: node for node in graph.nodes}
-        made = [_made(graph, split, step, like.get(step.like)) for step in split.steps]
-        costs |= {one.name: costs[one.like] * _share(split, one, shapes) for one in split.steps if one.like in costs}
+        work, shapes = dict(graph.work), dict(graph.shapes)
+        made = []
+        for step in split.steps:
+            made.append(_made(graph, split, step, like.get(step.like)))
+            if step.like in work:
+                work[step.name] = work[step.like] * _share(split, step, shapes)
+            if step.like == split.product and split.made in shapes:
+                sides = [*shapes[step.inputs[0] if step.term and step.term.enlarge else split.made]]
+                sides[split.axis] = shapes[split.made][split.axis]
+                shapes[step.made] = tuple(sides)
         nodes = [new for node in graph.nodes for new in (made if node.name == split.product else [node])]
-        graph = Graph(tuple(nodes), graph.inputs, graph.integers)
-    return graph, costs
+        graph = replace(graph, nodes=tuple(nodes), shapes=shapes, work=work)
+    return graph
 
 
 def _made(graph: Graph, split: Split, step: SplitNode, like: Node | None) -> Node:
@@ -218,7 +216,7 @@ def _made(graph: Graph, split: Split, step: SplitNode, like: Node | None) -> Nod
     return Node(step.name, (*step.inputs, *constants), (step.made,), like.kind, like.axis)
 
 
-def _share(split: Split, step: SplitNode, shapes: Shapes) -> float:
+def _share(split: Split, step: SplitNode, shapes: Mapping[str, tuple[int, ...]]) -> float:
     """Return the share of a node's cost that its copy ``step`` has."""
     term = step.term
     if term is None:

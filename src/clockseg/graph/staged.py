@@ -39,7 +39,7 @@ def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, frames: bool
     _check(sidecar, static)
     sidecar = replace(sidecar, cuts=tuple(reading(static).all(cut) for cut in sidecar.cuts))
     graph = onnx_reader.neutral(static, sidecar.input.name)
-    plan = splits(graph, sidecar.cuts, output=sidecar.output, shapes=static.shapes)
+    plan = splits(graph, sidecar.cuts, output=sidecar.output)
     source = replace(original, at=_split(original.at, plan)) if plan else original
     division = divide(
         rewritten(graph, plan),

@@ -173,24 +173,17 @@ class Program:
 
     @cached_property
     def graph(self) -> Graph:
-        """As the cut rule sees it."""
-        nodes = tuple(self._node(node) for node in self.fx.nodes if node.op == "call_function" and not _takes(node))
-        return Graph(nodes, (IMAGE,), frozenset(self._integers()))
-
-    @cached_property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Tensor -> its shape; weights too."""
-        return {
-            self.name(node): tuple(node.meta["val"].shape)
-            for node in self.fx.nodes
-            if isinstance(node.meta.get("val"), Tensor)
-        }
-
-    @cached_property
-    def work(self) -> dict[str, float]:
-        """Operation -> its multiply-adds; of those that multiply."""
-        counted = {node.name: float(multiply_adds(node)) for node in self.fx.nodes if node.op == "call_function"}
-        return {name: count for name, count in counted.items() if count}
+        """As the cut rule sees it; work is told of those operations that multiply."""
+        calls = [node for node in self.fx.nodes if node.op == "call_function"]
+        tensors = [node for node in self.fx.nodes if isinstance(node.meta.get("val"), Tensor)]
+        counted = {node.name: float(multiply_adds(node)) for node in calls}
+        return Graph(
+            tuple(self._node(node) for node in calls if not _takes(node)),
+            (IMAGE,),
+            frozenset(self._integers()),
+            {self.name(node): shape(node) for node in tensors},
+            {name: count for name, count in counted.items() if count},
+        )
 
     def name(self, node: fx.Node) -> str:
         """Return the cut rule's name of the tensor that ``node`` makes."""
@@ -224,7 +217,7 @@ def read(module: nn.Module, example: Tensor, output: str | None = None) -> Progr
     >>> program = read(nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU()), torch.zeros(1, 3, 2, 2))
     >>> [(node.name, node.inputs, node.outputs) for node in program.graph.nodes]
     [('conv2d', ('image', '0.weight', '0.bias'), ('0',)), ('relu', ('0',), ('1',))]
-    >>> program.work
+    >>> program.graph.work
     {'conv2d': 48.0}
     """
     program = exported(module, example, output)

@@ -100,7 +100,7 @@ class Source:
         return found
 
     def _divided(self, program: Program) -> Dissected:
-        program = split_up(program, splits(program.graph, self.cuts, output=program.output, shapes=program.shapes))
+        program = split_up(program, splits(program.graph, self.cuts, output=program.output))
         division = divide(program.graph, self.cuts, output=program.output, names=self.names, scores=self.scores)
         return Dissected(program, division)
 

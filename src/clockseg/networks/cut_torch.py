@@ -51,7 +51,7 @@ def cut_module(
     if len(scores) > len(source.cuts):
         raise UsageError(f"{len(scores)} scores for {len(source.cuts)} cuts; give one tensor per cut, or None.")
     program = source.first.program
-    shape = program.shapes[program.output]
+    shape = program.graph.shapes[program.output]
     if classes and program.output not in program.graph.integers and (len(shape) != 4 or shape[1] != len(classes)):
         raise NetworkError(
             f"{len(classes)} classes, but the module's output has shape {list(shape)}: "
@@ -81,7 +81,7 @@ def _checked(example: Any, input: Input | None, classes: Sequence[str]) -> Tenso
 
 def _cuts(at: Cuts, stages: int, program: Program) -> list[Sequence[str]]:
     if at == "auto":
-        chosen = choose(program.graph, program.shapes, program.work, output=program.output, stages=stages)
+        chosen = choose(program.graph, output=program.output, stages=stages)
         return list(chosen.cuts)
     given = at if isinstance(at, Sequence) and not isinstance(at, str) else [None]
     cuts = [[names] if isinstance(names, str) else names for names in given]

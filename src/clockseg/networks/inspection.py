@@ -21,7 +21,7 @@ from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.candidates import Candidate
 from clockseg.graph.choice import Choice, choose
 from clockseg.graph.correction import network_alone
-from clockseg.graph.cost import Cost, node_work, price
+from clockseg.graph.cost import Cost, price
 from clockseg.graph.part import GraphPart, Tensors, tensors
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import fix
@@ -223,7 +223,7 @@ def candidates(
     if size is not None:
         raise UsageError("size= for a torch module; its size is the example's.")
     program = read_module(network, example, output)
-    return in_graph.candidates(program.graph, program.shapes, program.work, output=program.output)
+    return in_graph.candidates(program.graph, output=program.output)
 
 
 def inspect_cuts(
@@ -252,7 +252,7 @@ def inspect_cuts(
         static = fix(model, {frame: (1, 3, height, width)}, floats=[output])
     except NetworkError as error:
         raise NetworkError(f"{said.name} at {width}x{height}: {error} Another size may do: give --size.") from error
-    graph, work = onnx_reader.neutral(static, frame), node_work(static)
+    graph = onnx_reader.neutral(static, frame)
     seconds = None
     if repeat:
         seconds = graph_seconds(static, frame, output, precision=precision, threads=threads, repeat=repeat)
@@ -264,10 +264,10 @@ def inspect_cuts(
         {name: static.shapes[name] for name in outputs if name in static.shapes},
         output,
         said.cuts,
-        int(sum(work.values())),
+        int(sum(graph.work.values())),
         None if seconds is None else sum(seconds.values()),
-        in_graph.candidates(graph, static.shapes, work, output=output, seconds=seconds),
-        choose(graph, static.shapes, work, output=output, seconds=seconds, stages=stages),
+        in_graph.candidates(graph, output=output, seconds=seconds),
+        choose(graph, output=output, seconds=seconds, stages=stages),
     )
 
 

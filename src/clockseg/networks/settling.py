@@ -16,7 +16,6 @@ from clockseg.engines.profile import graph_seconds
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.choice import Choice, choose
-from clockseg.graph.cost import node_work
 from clockseg.graph.neutral import CROP, ENLARGE, Graph
 from clockseg.graph.nodes import copied
 from clockseg.graph.onnx_split import applied
@@ -134,14 +133,12 @@ def _cut(model: onnx.ModelProto, static: Static, said: Sidecar, cutting: Cutting
     graph = onnx_reader.neutral(static, said.input.name)
     if cutting.at == "auto":
         seconds = graph_seconds(static, said.input.name, said.output) if cutting.measured else None
-        choice = choose(
-            graph, static.shapes, node_work(static), output=said.output, seconds=seconds, stages=cutting.stages
-        )
+        choice = choose(graph, output=said.output, seconds=seconds, stages=cutting.stages)
         cuts, note = choice.cuts, choice.note and f"{choice.note.removesuffix('.')}."
     else:
         cuts, choice, note = parse_cuts(cutting.at, graph), None, ""
     # As it will be loaded: with its concatenations split.
-    plan = splits(graph, cuts, output=said.output, shapes=static.shapes)
+    plan = splits(graph, cuts, output=said.output)
     static, graph = applied(static, plan), rewritten(graph, plan)
     division = divide(graph, cuts, output=said.output)
     scores = scores_of_stages(static, graph, division, len(said.classes))

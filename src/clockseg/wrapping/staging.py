@@ -17,7 +17,6 @@ from clockseg.engines import torch as in_torch
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader
 from clockseg.graph.choice import choose
-from clockseg.graph.cost import node_work
 from clockseg.graph.part import tensors
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
@@ -81,7 +80,7 @@ class Staging:
         static = fix(model, {INPUT: (1, 3, height, width)})
         graph = onnx_reader.neutral(static, INPUT)
         if self.at == "auto":
-            chosen = choose(graph, static.shapes, node_work(static), output=OUTPUT, stages=self.stages)
+            chosen = choose(graph, output=OUTPUT, stages=self.stages)
             cuts = chosen.cuts
         else:
             named = (name if isinstance(name, str) else "+".join(name) for name in self.at)
