@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from clockseg.errors import UsageError
-from clockseg.video import Activity, Legend, Strip, overlay
+from clockseg.video import Bar, Legend, overlay
 from video_making import picture
+
+STAGES = ("one", "two", "three")
 
 
 def test_overlay_is_the_formula():
@@ -37,7 +39,7 @@ def test_overlay_of_two_sizes_is_refused():
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 @pytest.mark.parametrize("width", [1, 2, 15, 33, 320, 640, 1280, 1920, 3840])
 def test_strip_fits_any_width(width, stages):
-    strip = Strip((width, 100), [f"a rather long stage name {k}" for k in range(stages)])
+    strip = Bar((width, 100), [f"a rather long stage name {k}" for k in range(stages)], per_stage=True)
     for frame in range(5):
         drawn = strip.draw([True] * stages, fill=frame == 0)
         assert drawn.shape == (strip.height, width, 3)
@@ -47,7 +49,7 @@ def test_strip_fits_any_width(width, stages):
 
 def test_strip_tells_states_apart_by_shape_as_well_as_colour():
     def inked(fired, fill):
-        strip = Strip((40, 100), ["one", "two"])  # too narrow for words
+        strip = Bar((40, 100), ["one", "two"], per_stage=True)  # too narrow for words
         return int((strip.draw(fired, fill).max(2) > 60).sum())
 
     held, one, both, fill = inked([0, 0], False), inked([1, 0], False), inked([1, 1], False), inked([1, 1], True)
@@ -55,7 +57,7 @@ def test_strip_tells_states_apart_by_shape_as_well_as_colour():
 
 
 def test_strip_scrolls():
-    strip = Strip((640, 100), ["one", "two", "three"])
+    strip = Bar((640, 100), ["one", "two", "three"], per_stage=True)
     first = strip.draw([True, True, True], fill=True)
     later = [strip.draw([True, False, False], fill=False) for _ in range(3)][-1]
     column = 110
@@ -67,15 +69,15 @@ def test_strip_scrolls():
 
 def test_strip_needs_a_state_for_each_stage():
     with pytest.raises(UsageError, match="Give one per stage"):
-        Strip((320, 100), ["one", "two"]).draw([True], fill=False)
+        Bar((320, 100), ["one", "two"], per_stage=True).draw([True], fill=False)
     with pytest.raises(UsageError, match="at least one"):
-        Strip((320, 100), [])
+        Bar((320, 100), [], per_stage=True)
 
 
 @pytest.mark.parametrize("width", [1, 2, 15, 33, 320, 1920])
 def test_legend_and_activity_fit_any_width(width):
     legend = Legend((width, 100), ["road"], [(1, 2, 3)] * 40)
-    bar = Activity((width, 100), stages=3)
+    bar = Bar((width, 100), STAGES)
     labels = np.arange(40, dtype=np.uint8).repeat(100).reshape(50, 80)
     assert legend.draw(labels).shape == (legend.height, width, 3)
     assert bar.draw([True, True, False], fill=False).shape == (bar.height, width, 3)
@@ -112,8 +114,8 @@ def test_legend_leaves_out_what_has_no_label_and_follows_slowly():
     assert (legend.draw(nothing) == (250, 0, 0)).all(axis=2).any()
 
 
-def said(fired, stages=3):
-    bar = Activity((640, 100), stages)
+def said(fired):
+    bar = Bar((640, 100), STAGES)
     for one in fired:
         bar.draw(one, fill=False)
     return bar.words
@@ -130,13 +132,6 @@ def test_activity_says_how_often_the_network_ran():
 
 def test_activity_tells_states_apart_by_shape():
     def inked(fired, fill=False):
-        return int((Activity((40, 100), 2).draw(fired, fill).max(2) > 110).sum())
+        return int((Bar((40, 100), STAGES[:2]).draw(fired, fill).max(2) > 110).sum())
 
     assert inked([0, 0]) < inked([1, 0]) < inked([1, 1]) == inked([0, 0], fill=True)
-
-
-def test_activity_needs_a_state_for_each_stage():
-    with pytest.raises(UsageError, match="Give one per stage"):
-        Activity((320, 100), 2).draw([True], fill=False)
-    with pytest.raises(UsageError, match="at least one"):
-        Activity((320, 100), 0)

@@ -54,12 +54,12 @@ def test_noise_comes_back(tmp_path_factory, height, width, seed):
     assert np.array_equal(next(read_labels(path)), labels)
 
 
-def test_variable_times_are_kept_to_the_millisecond(tmp_path):
-    times = [0.0, 0.04, 0.0501, 0.2, 1.0, 1.0004, 3.5]
+def test_variable_times_are_kept_to_the_microsecond(tmp_path):
+    times = [0.0, 0.04, 0.0501, 0.2, 1.0, 1.000004, 3.5]
     with LabelWriter(tmp_path / "l.mkv", fps=30) as writer:
         for time in times:
             writer.append(every_value(4, 4), time)
-    assert stream_times(tmp_path / "l.mkv") == [0, 0.04, 0.05, 0.2, 1, 1.001, 3.5]
+    assert stream_times(tmp_path / "l.mkv") == times
 
 
 def test_times_that_start_late_stay_late(tmp_path):

@@ -51,7 +51,7 @@ class Clips:
         from clockseg.video.threads import prefetch
 
         always, show = Tally(net.names), shown(clip.name, quiet=self._quiet)
-        expected = clip.expected() or clip.limit
+        expected = clip.expected()
         with closing(prefetch(clip.frames(problem=self.cut_short))) as frames:
             for done, frame in enumerate(frames, start=1):
                 yield frame

@@ -115,7 +115,7 @@ class Clip:
         return len(self.labelled_indices())
 
     def expected(self) -> int | None:
-        """Return the number of selected frames, of a video as its header states it; None if it states none."""
+        """Return the number of selected frames, of a video as its header states it or at most ``limit``; None if nothing is known."""
         if self.taken is not None:
             return len(self.taken)
         with self.open() as video:

@@ -169,7 +169,7 @@ def _evaluate_clip(
     clip: Clip, scorer: _Scorer, progress: Callable[[Progress], None] | None, warn: Callable[[str], None]
 ) -> list[Evaluation]:
     runs = Interleaving(scorer.net, scorer.streams)
-    expected = clip.expected() or clip.limit
+    expected = clip.expected()
     # Decoding and networks take turns: a thread that decodes ahead would take time from what is timed.
     frames = clip.frames(problem=warn, vectors=runs.reads_vectors)
     for done, (frame, outputs) in enumerate(runs(frames), start=1):

@@ -190,4 +190,4 @@ def _frames_of(
 
 def clip_length(clip: Clip) -> int:
     """Return the number of frames of a clip, from its header."""
-    return clip.expected() or clip.limit or UNKNOWN
+    return clip.expected() or UNKNOWN

@@ -153,7 +153,7 @@ class Work:
             clip.check_unchanged()
             scale = self._scale(clip)
             result = ResultFolder.begin(folder, clip.path, keep=keep)
-            expected = clip.expected(self.every, self.limit) or self.limit
+            expected = clip.expected(self.every, self.limit)
             return Planned(clip.path, result, pieces, size, expected, self.limit, clip.identity, scale)
 
     def run(self, on_progress: OnProgress, planned: Planned, piece: Piece, *, left: int | None = None) -> PieceResult:

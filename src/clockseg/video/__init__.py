@@ -1,7 +1,7 @@
 """Video in and out: frames from anything FFmpeg decodes, label maps and overlays back."""
 
 from clockseg.files import InputChanged
-from clockseg.video.bands import Activity, Legend, Strip
+from clockseg.video.bands import Bar, Legend
 from clockseg.video.boundaries import boundaries
 from clockseg.video.clip import Clip, Frame, Span
 from clockseg.video.drawing import OverlayWriter
@@ -11,8 +11,8 @@ from clockseg.video.read import open_clip
 from clockseg.video.threads import Background, prefetch
 
 __all__ = [
-    "Activity",
     "Background",
+    "Bar",
     "Clip",
     "Frame",
     "Heat",
@@ -21,7 +21,6 @@ __all__ = [
     "Legend",
     "OverlayWriter",
     "Span",
-    "Strip",
     "ValueWriter",
     "boundaries",
     "open_clip",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
 
 import cv2
 import numpy as np
@@ -14,11 +12,12 @@ from clockseg.errors import UsageError
 from clockseg.types import Array, Image, Labels
 from clockseg.video.overlay import Colour
 
-_BACK, _TEXT, _DIM = (23, 25, 29), (226, 229, 233), (150, 156, 164)
-_HELD, _FIRED, _FILL, _NOW = (98, 104, 112), (255, 176, 56), (255, 255, 255), (255, 255, 255)
+_BACK, _TEXT = (23, 25, 29), (226, 229, 233)
+_HELD, _FIRED, _NOW = (98, 104, 112), (255, 176, 56), (255, 255, 255)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
-# The largest share of the band that words may take: names of stages, states, and how often the network ran.
-_NAMES_SHARE, _STATES_SHARE, _WORDS_SHARE = 0.3, 0.2, 0.6
+# The largest share of the band that words may take: names of stages, and how often the network ran.
+_NAMES_SHARE, _WORDS_SHARE = 0.3, 0.6
+_LONGEST = "network ran: 10 of 10 frames, in part: 10 of 10"
 _PARTS = 10
 """Shares of frames are told in at most so many parts, such as 3 of 10; smaller ones as 1 of N."""
 
@@ -39,7 +38,7 @@ class _Paper:
 
     def needed(self, text: str) -> int:
         """Return the width of a text in pixels."""
-        return text_width(text, self._scale)
+        return int(cv2.getTextSize(text, _FONT, self._scale, 1)[0][0])
 
     def write(self, canvas: Image, text: str, x: int, top: int, colour: Colour = _TEXT) -> None:
         """Write a text into the line that begins at ``top``."""
@@ -47,45 +46,61 @@ class _Paper:
         cv2.putText(canvas, text, (x, baseline), _FONT, self._scale, colour, 1, cv2.LINE_AA)
 
 
-@lru_cache(maxsize=1000)
-def text_width(text: str, scale: float, font: int = _FONT) -> int:
-    """Return the width of a text in pixels, in one of OpenCV's fonts."""
-    return int(cv2.getTextSize(text, font, scale, 1)[0][0])
-
-
-class Band(ABC):
+class Bar:
     """A band that shows when the network ran, with a column for each frame: the newest is framed, older ones move left.
 
-    ``size`` is that of the picture above, (w, h); the band is as wide, and ``height`` pixels (even) high. A column has a cell
-    in each of ``rows``, one for all stages or one a stage: solid as far as stages fired. A fill is one cell of all rows.
+    ``size`` is that of the picture above, (w, h); the band is as wide, and ``height`` pixels (even) high. There is one row, or
+    with ``per_stage`` one for each of the ``stages`` (their names). A column has a cell in each: solid where the whole network,
+    or the stage, fired, partly solid where some stages did, hollow where none; joined from top to bottom for a fill (a full
+    pass with no memory). In front of it there is room for a text: the names of the stages, or how often the network ran.
+
+    >>> bar = Bar((320, 240), ["trunk", "head"])
+    >>> bar.draw([True, False], fill=False).shape == (bar.height, 320, 3), bar.words
+    (True, 'network ran in part: every frame')
     """
 
-    _fill_colour = _FIRED
-
-    def __init__(self, size: tuple[int, int], stages: int, *, rows: int) -> None:
-        if stages < 1:
+    def __init__(self, size: tuple[int, int], stages: Sequence[str], *, per_stage: bool = False) -> None:
+        if not stages:
             raise UsageError("a band of no stages. Give at least one.")
-        self._paper, self._stages, self._rows = _Paper(size, rows, edges=2), stages, rows
-        self.height = self._paper.height
-        self._pitch = self._paper.row * 5 // 8
-        self._left, self._right = self._paper.edge, self._paper.width - self._paper.edge
+        self._stages, self._names = len(stages), stages if per_stage else ()
+        self._rows = max(1, len(self._names))
+        self._paper = paper = _Paper(size, self._rows, edges=2)
+        self.height = paper.height
+        self._pitch = paper.row * 5 // 8
+        room = max(map(paper.needed, self._names or [_LONGEST])) + 3 * paper.edge
+        self._worded = room < (_NAMES_SHARE if per_stage else _WORDS_SHARE) * paper.width
+        self._left, self._right = room if self._worded else paper.edge, paper.width - paper.edge
         # The columns of the frames so far, which move to the left.
-        self._past = self._paper.blank
+        self._past = paper.blank
+        self._frames = self._whole = self._partly = 0
+
+    @property
+    def words(self) -> str:
+        """How often the network ran, rounded."""
+        whole, partly = (often(count, self._frames) for count in (self._whole, self._partly))
+        if not self._partly:
+            return f"network ran: {whole}"
+        if not self._whole:
+            return f"network ran in part: {partly}"
+        return f"network ran: {whole}, in part: {partly.removesuffix(' frames')}"
 
     def draw(self, fired: Sequence[bool], fill: bool) -> Image:
         """Draw the band after one more frame, uint8 RGB [height, w, 3]; ``fired`` has a bool for each stage, in order."""
         if len(fired) != self._stages:
             raise UsageError(f"fired has {len(fired)} entries for {self._stages} stages. Give one per stage.")
-        states = tuple(map(bool, fired))
+        self._frames += 1
+        self._whole += fill or all(fired)
+        self._partly += not fill and any(fired) and not all(fired)
         pitch, most = self._pitch, max(1, (self._right - self._left) // self._pitch)
         columns = self._past[:, max(0, self._right - most * pitch) : self._right]
         columns[:, :-pitch] = columns[:, pitch:].copy()
         columns[:, -pitch:] = _BACK
-        self._column(self._right - pitch, [sum(states) / len(states)] if self._rows == 1 else states, fill)
-        canvas, half = self._past.copy(), self._paper.edge // 2
-        newest = (self._right - pitch - 3, half), (self._right, self.height - half - 1)
+        self._column(self._right - pitch, fired if self._names else [sum(fired) / len(fired)], fill)
+        canvas, paper = self._past.copy(), self._paper
+        newest = (self._right - pitch - 3, paper.edge // 2), (self._right, self.height - paper.edge // 2 - 1)
         cv2.rectangle(canvas, *newest, _NOW, 1)
-        self._words(canvas, states, fill)
+        for row, text in enumerate(self._names or [self.words] if self._worded else []):
+            paper.write(canvas, text, paper.edge, paper.edge + row * paper.row)
         return canvas
 
     def _column(self, x: int, shares: Sequence[float], fill: bool) -> None:
@@ -94,7 +109,7 @@ class Band(ABC):
         tops = [self._paper.edge + row * self._paper.row + gap for row in range(self._rows)]
         high = self._paper.row - 2 * gap - 1
         if fill:
-            cv2.rectangle(self._past, (x, tops[0]), (right, tops[-1] + high), self._fill_colour, cv2.FILLED)
+            cv2.rectangle(self._past, (x, tops[0]), (right, tops[-1] + high), _FIRED, cv2.FILLED)
             return
         for top, share in zip(tops, shares, strict=True):
             bottom, solid = top + high, max(1, round(share * high))
@@ -102,98 +117,20 @@ class Band(ABC):
             if share:
                 cv2.rectangle(self._past, (x, bottom - solid), (right, bottom), _FIRED, cv2.FILLED)
 
-    @abstractmethod
-    def _words(self, canvas: Image, states: tuple[bool, ...], fill: bool) -> None:
-        """Write the words that go with the newest frame."""
-
-
-class Activity(Band):
-    """A bar with a cell for each frame: solid where the whole network ran, partly where some stages did, hollow where none.
-
-    In front of them it says how often the network ran, rounded: "network ran: 1 of 6 frames".
-
-    >>> bar = Activity((320, 240), stages=2)
-    >>> bar.draw([True, False], fill=False).shape == (bar.height, 320, 3)
-    True
-    """
-
-    def __init__(self, size: tuple[int, int], stages: int) -> None:
-        super().__init__(size, stages, rows=1)
-        paper = self._paper
-        room = paper.needed("network ran: 10 of 10 frames, in part: 10 of 10") + 3 * paper.edge
-        self._left = room if room < _WORDS_SHARE * paper.width else paper.edge
-        self._frames = self._whole = self._partly = 0
-
-    @property
-    def words(self) -> str:
-        """The text of the bar: how often the network ran."""
-        whole, partly = (often(count, self._frames) for count in (self._whole, self._partly))
-        if not self._partly:
-            return f"network ran: {whole}"
-        if not self._whole:
-            return f"network ran in part: {partly}"
-        return f"network ran: {whole}, in part: {partly.removesuffix(' frames')}"
-
-    def _words(self, canvas: Image, states: tuple[bool, ...], fill: bool) -> None:
-        self._frames += 1
-        self._whole += fill or all(states)
-        self._partly += not fill and any(states) and not all(states)
-        if self._left > self._paper.edge:
-            self._paper.write(canvas, self.words, self._paper.edge, self._paper.edge)
-
 
 def often(count: int, frames: int) -> str:
-    """Return how many frames of all that is, rounded to at most 10 parts.
+    """Return how many frames of all that is, rounded to at most 10 parts, or to 1 of many.
 
     >>> often(42, 250), often(250, 250), often(3, 250), often(2, 3), often(0, 4)
     ('1 of 6 frames', 'every frame', '1 of 83 frames', '2 of 3 frames', 'none of 4 frames')
     """
-    if not count:
-        return f"none of {frames} frames"
-    if count == frames:
-        return "every frame"
+    if count in (0, frames):
+        return "every frame" if count else f"none of {frames} frames"
     share = Fraction(count, frames)
-    if 2 * _PARTS * count < frames * 3:
+    if share < Fraction(3, 2 * _PARTS):
         return f"1 of {round(1 / share)} frames"
-    near = share.limit_denominator(_PARTS)
-    near = near if 0 < near < 1 else Fraction(_PARTS - 1, _PARTS)
+    near = min(share.limit_denominator(_PARTS), Fraction(_PARTS - 1, _PARTS))
     return f"{near.numerator} of {near.denominator} frames"
-
-
-class Strip(Band):
-    """A band with a row for each stage and a cell for each frame: solid where the stage fired, hollow where it held.
-
-    The state of the newest frame is also in words. A fill (a full pass with no memory) is a white column joined from top
-    to bottom.
-
-    >>> strip = Strip((320, 240), ["stage 1", "stage 2"])
-    >>> strip.draw([True, False], fill=False).shape == (strip.height, 320, 3)
-    True
-    """
-
-    _fill_colour = _FILL
-
-    def __init__(self, size: tuple[int, int], stages: Sequence[str]) -> None:
-        super().__init__(size, len(stages), rows=len(stages))
-        paper = self._paper
-        names = max(map(paper.needed, stages)) + 3 * paper.edge
-        if names <= _NAMES_SHARE * paper.width:
-            self._left = names
-            for row, name in enumerate(stages):
-                paper.write(paper.blank, name, paper.edge, paper.edge + row * paper.row)
-        states = paper.needed("holds") + 2 * paper.edge
-        self._worded = states < _STATES_SHARE * paper.width
-        if self._worded:
-            self._right = paper.width - states
-        self._left += paper.edge
-
-    def _words(self, canvas: Image, states: tuple[bool, ...], fill: bool) -> None:
-        if not self._worded:
-            return
-        paper = self._paper
-        for row, state in enumerate(states):
-            word, colour = ("fill", _FILL) if fill else ("fires", _FIRED) if state else ("holds", _DIM)
-            paper.write(canvas, word, self._right + paper.edge, paper.edge + row * paper.row, colour)
 
 
 _LINES = 2

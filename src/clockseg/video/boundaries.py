@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from fractions import Fraction
 
 import av
@@ -38,50 +37,43 @@ def boundaries(
     try:
         with open_input(path) as container:
             chosen = video_stream(container)
-            if chosen is None:
+            keys = [] if chosen is None else _keys(container, chosen)
+            if chosen is None or not keys:
                 return ()
-            found = tuple(_apart(_keys(container, chosen), Fraction(seconds), start, end))
+            found: list[Fraction] = []
+            # The first piece is not empty where the video begins after ``start``.
+            before = keys[0] if start is None else max(start, keys[0])
+            for key in keys:
+                if key - before >= seconds and (end is None or key < end):
+                    found.append(key)
+                    before = key
             reached = all(any(_reached(container, chosen, key, back) for back in BACK_SECONDS) for key in found)
-            return found if reached else ()
-    except (av.FFmpegError, OSError, _Untimed):
+            return tuple(found) if reached else ()
+    except (av.FFmpegError, OSError):
         return ()
 
 
-class _Untimed(Exception):
-    """Packets have no times, or times that go back, so that a position in the file is no time in the video."""
+def _keys(container: InputContainer, stream: av.VideoStream) -> list[Fraction]:
+    """Return the times of the first packet, and of every packet that is a key frame, at which decoding can begin.
 
-
-def _keys(container: InputContainer, stream: av.VideoStream) -> Iterator[Fraction]:
-    """Yield the times of the first packet, and of every packet that is a key frame, at which decoding can begin."""
+    There are none if packets have no times, or times that go back: a position in the file is then no time in the video.
+    """
+    found: list[Fraction] = []
     last_dts: int | None = None
-    last_key: int | None = None
     for packet in container.demux(stream):
         if not packet.size:
             continue
         # Some containers don't tell when the first packets are decoded.
         back = last_dts is not None and packet.dts is not None and packet.dts <= last_dts
         if packet.pts is None or back:
-            raise _Untimed
+            return []
         last_dts = packet.dts if packet.dts is not None else last_dts
-        if last_key is None or packet.is_keyframe:
-            if last_key is not None and packet.pts <= last_key:
-                raise _Untimed
-            last_key = packet.pts
-            yield packet.pts * packet.time_base
-
-
-def _apart(
-    keys: Iterator[Fraction], seconds: Fraction, start: Fraction | None, end: Fraction | None
-) -> Iterator[Fraction]:
-    before: Fraction | None = None
-    for key in keys:
-        if before is None:
-            # The first piece is not empty where the video begins after ``start``.
-            before = key if start is None else max(start, key)
-        # Still read to the end: a time that goes back, wherever it is, means one piece.
-        if key - before >= seconds and (end is None or key < end):
-            before = key
-            yield key
+        if not found or packet.is_keyframe:
+            key = packet.pts * packet.time_base
+            if found and key <= found[-1]:
+                return []
+            found.append(key)
+    return found
 
 
 def _reached(container: InputContainer, stream: av.VideoStream, key: Fraction, back: int) -> bool:

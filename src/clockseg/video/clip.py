@@ -211,8 +211,8 @@ class Clip(ABC):
         raise self._shut()
 
     def expected(self, every: int = 1, limit: int | None = None) -> int | None:
-        """Return how many frames there are if every n-th is taken, at most ``limit``: an estimate, None if unknown."""
-        return len(range(0, self.frames_hint, every)[:limit]) if self.frames_hint else None
+        """Return how many frames there are if every n-th is taken, at most ``limit``: an estimate; None if nothing is known."""
+        return len(range(0, self.frames_hint, every)[:limit]) if self.frames_hint else limit
 
     def _frames(self, damage: Damage) -> Iterator[Frame]:
         self._files.check()

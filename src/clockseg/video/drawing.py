@@ -13,7 +13,7 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from clockseg.errors import UsageError, VideoError
 from clockseg.types import Array, Image, Labels, Size
-from clockseg.video.bands import Activity, Band, Legend, Strip
+from clockseg.video.bands import Bar, Legend
 from clockseg.video.clip import Frame
 from clockseg.video.colour import Decoded, matrix_for, matrix_of, planes_of
 from clockseg.video.output import FrameWriter, writing
@@ -59,7 +59,6 @@ class ToPlanes:
         return [np.rint(one)[:, None].astype(np.uint8) for one in limited]
 
 
-_TIME_BASE = Fraction(1, 90_000)
 _ENCODER = "libx264"
 # No B-frames: they make FFmpeg's readers misstate the duration of a variable rate, and the file start with an edit list.
 # With deblocking, which the preset leaves out: a fifth of the bytes at the same quality, for a twentieth of the time.
@@ -96,7 +95,7 @@ class OverlayWriter(FrameWriter):
         size: Size | None = None,
         options: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(path, ".mp4", fps, _TIME_BASE)
+        super().__init__(path, ".mp4", fps)
         self._size, self._options = size, options or {}
 
     def append(
@@ -118,7 +117,7 @@ class OverlayWriter(FrameWriter):
             if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
                 raise UsageError(f"the picture is {image.dtype} {list(image.shape)}. Give uint8 RGB [h, w, 3].")
             size = image.shape[1], image.shape[0]
-        with writing(self._part.path):
+        with writing(self._path):
             stream = self._stream = self._stream or self._start(self._size or size, pixel_aspect)
             if not isinstance(image, av.VideoFrame):
                 image = self._planes.rgb(fitted(image, (stream.width, stream.height)))
@@ -133,10 +132,8 @@ class OverlayWriter(FrameWriter):
                 "or write no overlay."
             )
         options = {**_OPTIONS, **self._options}
-        stream: av.VideoStream = self._part.container.add_stream(_ENCODER, rate=self._fps, options=options)
-        stream.width, stream.height, stream.pix_fmt = width, height, FORMAT
+        stream = self._started(_ENCODER, FORMAT, (width, height), options=options, threads=_THREADS)
         context = stream.codec_context
-        context.time_base, context.thread_count = _TIME_BASE, _THREADS
         context.color_range, context.color_primaries, context.color_trc = ColorRange.MPEG, _BT709, _BT709
         context.sample_aspect_ratio = pixel_aspect
         matrix = matrix_for(height)
@@ -189,12 +186,12 @@ class Drawing(OverlayWriter):
         super().__init__(path, fps=fps, size=size)
         self._stages, self._strip, self._classes = stages, strip, classes
         self._palette = np.asarray(palette, np.uint8)[:255]
-        self._bands: tuple[Band, Legend | None] | None = None
+        self._bands: tuple[Bar, Legend | None] | None = None
 
     def draw(self, frame: Frame, drawn: Labels | Image, fired: Sequence[bool], fill: bool) -> None:
         """Add one frame; ``drawn``: class ids, uint8 [h, w], or the picture if it is drawn already, uint8 RGB [h, w, 3]."""
-        strip, legend = self._bands = self._bands or self._begin(*(self._size or frame.size), frame.pixel_aspect)
-        below = strip.draw(fired, fill)
+        bar, legend = self._bands = self._bands or self._begin(*(self._size or frame.size), frame.pixel_aspect)
+        below = bar.draw(fired, fill)
         if legend is not None:
             below = np.concatenate([legend.draw(drawn, fill=fill), below])
         picture: Image | av.VideoFrame
@@ -205,16 +202,15 @@ class Drawing(OverlayWriter):
             picture = np.concatenate([fitted(image, self._inner), below])
         self.append(picture, frame.pts_seconds, duration_seconds=frame.duration_seconds)
 
-    def _begin(self, width: int, height: int, pixel_aspect: Fraction) -> tuple[Band, Legend | None]:
+    def _begin(self, width: int, height: int, pixel_aspect: Fraction) -> tuple[Bar, Legend | None]:
         size = self._inner = width + width % 2, height + height % 2
-        stages = self._stages
-        strip: Band = Strip(size, stages) if self._strip == "stages" else Activity(size, len(stages))
+        bar = Bar(size, self._stages, per_stage=self._strip == "stages")
         legend = None if self._classes is None else Legend(size, self._classes, self._palette)
-        below = strip.height + (0 if legend is None else legend.height)
-        with writing(self._part.path):
+        below = bar.height + (0 if legend is None else legend.height)
+        with writing(self._path):
             self._stream = self._start((size[0], size[1] + below), pixel_aspect)
         self._colours = self._planes.colours(self._palette)
-        return strip, legend
+        return bar, legend
 
     def _on_planes(self, picture: Decoded, ids: Labels, below: Image) -> av.VideoFrame:
         drawn = av.VideoFrame(ids.shape[1], len(ids) + len(below), FORMAT)

@@ -10,12 +10,11 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
+from av.container import OutputContainer
 
 from clockseg.video.audio import Sound, seconds_of
 from clockseg.video.decode import open_input, video_stream
-from clockseg.video.output import FINE, PartialFile, partial_file
-
-_MILLISECOND = Fraction(1, 1000)
+from clockseg.video.output import CONTAINERS, Container, partial_file
 
 
 def join(
@@ -41,15 +40,16 @@ def join(
         linked(pieces[0], Path(path))
         return ()
     start, end = start_seconds or Fraction(0), audio_end_seconds
-    with partial_file(Path(path), Path(path).suffix) as part:
-        packets = _pictures(pieces, _like(pieces[0], part), part, start)
-        sound = None if audio_from is None else Sound(audio_from, part.container, start_seconds=start)
+    ending = Path(path).suffix
+    with partial_file(Path(path), ending) as container:
+        packets = _pictures(pieces, _like(pieces[0], container), CONTAINERS[ending], start)
+        sound = None if audio_from is None else Sound(audio_from, container, start_seconds=start)
         if sound is not None:
             # In the order of their times: the muxer then has nothing to hold back.
             of_sound = sound.packets(None if end is None else end - float(start))
             packets = heapq.merge(of_sound, packets, key=seconds_of)
         for packet in packets:
-            part.container.mux(packet)
+            container.mux(packet)
         return () if sound is None else sound.problems
 
 
@@ -61,22 +61,19 @@ def linked(source: Path, path: Path) -> None:
         shutil.copyfile(source, path)
 
 
-def _like(piece: Path, part: PartialFile) -> av.VideoStream:
+def _like(piece: Path, container: OutputContainer) -> av.VideoStream:
     """Add a stream to the output like that of a piece."""
-    with open_input(piece) as container:
-        source = video_stream(container)
+    with open_input(piece) as opened:
+        source = video_stream(opened)
         if source is None:
             raise av.InvalidDataError(0, "a piece without a picture")
-        stream = part.container.add_stream_from_template(source, opaque=True)
+        stream = container.add_stream_from_template(source, opaque=True)
         stream.time_base = source.time_base
-        part.fine = part.path.suffix == ".mkv" and source.time_base is not None and source.time_base < _MILLISECOND
         stream.metadata.update(source.metadata)
     return stream
 
 
-def _pictures(
-    pieces: Sequence[Path], stream: av.VideoStream, part: PartialFile, start: Fraction
-) -> Iterator[av.Packet]:
+def _pictures(pieces: Sequence[Path], stream: av.VideoStream, kind: Container, start: Fraction) -> Iterator[av.Packet]:
     """Yield the packets of all pieces for the ``stream`` of the output, shifted so that ``start`` becomes 0."""
     last: int | None = None
     for piece in pieces:
@@ -88,6 +85,5 @@ def _pictures(
                 pts = packet.pts - round(start / packet.time_base)
                 packet.pts = packet.dts = last = pts if last is None else max(pts, last + 1)
                 packet.stream = stream
-                if part.fine:
-                    packet.time_base *= FINE
+                packet.time_base *= kind.told / kind.unit
                 yield packet

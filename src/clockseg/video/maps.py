@@ -21,8 +21,6 @@ from clockseg.video.decode import Damage, open_input, pictures, reason, video_st
 from clockseg.video.output import FrameWriter, writing, written
 
 Format = Literal["gray", "gray16le"]
-# Matroska counts in milliseconds.
-_TIME_BASE = Fraction(1, 1000)
 # For bytes: its run lengths suit label maps, half the bytes of the range coder, in less time; two bytes need that coder.
 _CODER = {"gray": "rice", "gray16le": "range_def"}
 # Every frame a key frame, so that any can be read alone; in slices, the pieces that threads work on, with checksums. FFmpeg
@@ -43,26 +41,20 @@ class GreyWriter(FrameWriter):
     def __init__(
         self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
     ) -> None:
-        super().__init__(path, ".mkv", fps, _TIME_BASE)
+        super().__init__(path, ".mkv", fps)
         self._size, self._metadata = size, dict[str, str]()
 
     def _write(self, values: Array, pts_seconds: float | None, duration_seconds: float | None) -> None:
-        with writing(self._part.path):
-            self._stream = self._stream or self._start(values.shape[::-1])
+        with writing(self._path):
+            if self._stream is None:
+                options = {**(_SLICED if min(values.shape) > 1 else _WHOLE), "coder": _CODER[self._pixels]}
+                size = values.shape[1], values.shape[0]
+                # Beside the network all cores are busy, and more threads cost more time than they save.
+                self._stream = self._started("ffv1", self._pixels, size, options=options, threads=1)
+                self._stream.metadata.update(self._metadata)
             frame = av.VideoFrame.from_ndarray(values, format=self._pixels)
             frame.color_range = 2  # full range: no player or reader has a reason to stretch it
             self._put(frame, pts_seconds, duration_seconds)
-
-    def _start(self, size: tuple[int, ...]) -> av.VideoStream:
-        options = {**(_SLICED if min(size) > 1 else _WHOLE), "coder": _CODER[self._pixels]}
-        stream = self._part.container.add_stream("ffv1", rate=self._fps, options=options)
-        stream.width, stream.height = size
-        stream.pix_fmt = self._pixels
-        stream.codec_context.time_base = _TIME_BASE
-        # Beside the network all cores are busy, and more threads cost more time than they save.
-        stream.codec_context.thread_count = 1
-        stream.metadata.update(self._metadata)
-        return stream
 
 
 def read_grey(path: str | os.PathLike[str], *, pixels: Format, what: str) -> Iterator[tuple[Array, Mapping[str, str]]]:
@@ -91,7 +83,7 @@ def read_grey(path: str | os.PathLike[str], *, pixels: Format, what: str) -> Ite
 class LabelWriter(GreyWriter):
     """Writes label maps as FFV1 in Matroska, pixel format gray: the byte is the class id.
 
-    Frame k is the k-th ``append``, at the time given to the millisecond (strictly increasing; frames without a time
+    Frame k is the k-th ``append``, at the time given to the microsecond (strictly increasing; frames without a time
     follow at ``fps``, or 25). ``size`` (w, h), or else the first frame, sets the size; others are brought to it by nearest
     neighbour. The file gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, by an
     exception aborts. VideoError if it can't be written.

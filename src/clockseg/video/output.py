@@ -6,17 +6,17 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import av
 from av.container import OutputContainer
 
 from clockseg.errors import VideoError
 from clockseg.files import whole
+from clockseg.types import Size
 from clockseg.video.decode import open_for_writing, reason
 
 BACKWARDS_SECONDS = 1
@@ -105,11 +105,26 @@ class CloseOrAbort(ABC):
             raise
 
 
-_CONTAINERS: dict[str, tuple[str, dict[str, str]]] = {
-    ".mkv": ("matroska", {}),
+class Container(NamedTuple):
+    """A container format with its options, and the seconds of its unit of time: as it counts, and as FFmpeg's muxer is told."""
+
+    name: str
+    options: dict[str, str]
+    unit: Fraction
+    told: Fraction
+
+
+CONTAINERS = {
+    # FFmpeg's muxer knows milliseconds only: it is given microseconds as if they were, and the unit in the file is corrected.
+    ".mkv": Container("matroska", {}, Fraction(1, 1_000_000), Fraction(1, 1000)),
     # The index in front; and the movie's clock as fine as the pictures', or the time of the first is rounded.
-    ".mp4": ("mp4", {"movflags": "+faststart", "movie_timescale": "90000"}),
+    ".mp4": Container(
+        "mp4", {"movflags": "+faststart", "movie_timescale": "90000"}, Fraction(1, 90_000), Fraction(1, 90_000)
+    ),
 }
+# Matroska's TimestampScale, in nanoseconds, as FFmpeg writes it near the beginning.
+_MILLISECONDS, _MICROSECONDS = bytes.fromhex("2ad7b1830f4240"), bytes.fromhex("2ad7b1830003e8")
+_HEAD_BYTES = 4096
 
 
 @contextmanager
@@ -132,48 +147,27 @@ def written(path: Path) -> Iterator[Path]:
         yield part
 
 
-FINE = 1000
-"""Units of time per millisecond in a ``fine`` file."""
-# Matroska's TimestampScale, in nanoseconds, as FFmpeg writes it near the beginning.
-_MILLISECONDS, _MICROSECONDS = bytes.fromhex("2ad7b1830f4240"), bytes.fromhex("2ad7b1830003e8")
-_HEAD_BYTES = 4096
-
-
-@dataclass
-class PartialFile:
-    """An output container that is being written, in the place of ``path``.
-
-    ``fine``: the times of a Matroska file count microseconds. FFmpeg's muxer knows milliseconds only: it is given microseconds
-    as if they were milliseconds, and at the end the unit in the file is corrected.
-    """
-
-    path: Path
-    container: OutputContainer
-    fine: bool = False
-
-
 @contextmanager
-def partial_file(path: Path, ending: str) -> Iterator[PartialFile]:
-    """Yield a container, ".mkv" or ".mp4"; the file gets its name where the block ends well, and is removed otherwise.
+def partial_file(path: Path, ending: str) -> Iterator[OutputContainer]:
+    """Yield a container of ``CONTAINERS``; the file gets its name where the block ends well, and is removed otherwise.
 
     VideoError if it can't be written.
     """
-    container_format, options = _CONTAINERS[ending]
+    kind = CONTAINERS[ending]
     with written(path) as temporary:
         # FFmpeg opens the file only at the first packet; better to fail now.
         temporary.open("wb").close()
         # No random identifiers and no version strings: the same input gives the same bytes.
-        options = {"fflags": "+bitexact", **options}
-        container = open_for_writing(f"file:{temporary}", format=container_format, container_options=options)
-        part = PartialFile(path, container)
+        options = {"fflags": "+bitexact", **kind.options}
+        container = open_for_writing(f"file:{temporary}", format=kind.name, container_options=options)
         try:
-            yield part
+            yield container
         except BaseException:
             with suppress(av.FFmpegError, OSError):
                 container.close()
             raise
         container.close()
-        if part.fine:
+        if kind.unit != kind.told:
             with temporary.open("r+b") as file:
                 file.seek(file.read(_HEAD_BYTES).index(_MILLISECONDS))
                 file.write(_MICROSECONDS)
@@ -182,37 +176,41 @@ def partial_file(path: Path, ending: str) -> Iterator[PartialFile]:
 class FrameWriter(CloseOrAbort):
     """A video file with one stream, which starts with the first frame; without any frame there is no file.
 
-    ``time_base``: seconds of the container's unit of time, which is made finer for a higher rate; ``fps``: the rate of
-    frames without a time (None: 25).
+    ``ending``: of ``CONTAINERS``; ``fps``: the rate of frames without a time (None: 25).
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], ending: str, fps: Fraction | float | None, time_base: Fraction
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], ending: str, fps: Fraction | float | None) -> None:
+        self._path, self._kind = Path(path), CONTAINERS[ending]
         self._fps = Fraction(fps or 25).limit_denominator(100_000)
         self._stream: av.VideoStream | None = None
         self._open = ExitStack()
-        self._part = self._open.enter_context(partial_file(Path(path), ending))
-        self._part.fine = ending == ".mkv" and self._fps * time_base > 1
-        self._time_base = time_base
-        self._times = Timestamps(time_base / FINE if self._part.fine else time_base, fps=self._fps)
+        self._container = self._open.enter_context(partial_file(self._path, ending))
+        self._times = Timestamps(self._kind.unit, fps=self._fps)
+
+    def _started(self, codec: str, pixels: str, size: Size, *, options: dict[str, str], threads: int) -> av.VideoStream:
+        """Add the stream."""
+        stream: av.VideoStream = self._container.add_stream(codec, rate=self._fps, options=options)
+        stream.width, stream.height = size
+        stream.pix_fmt = pixels
+        stream.codec_context.time_base, stream.codec_context.thread_count = self._kind.told, threads
+        return stream
 
     def _put(self, frame: av.VideoFrame, pts_seconds: float | None, duration_seconds: float | None) -> None:
-        frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), self._time_base
+        frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), self._kind.told
         self._mux(frame)
 
     def _mux(self, frame: av.VideoFrame | None) -> None:
         for packet in () if self._stream is None else self._stream.encode(frame):
             # The last frame's duration would otherwise be lost, and the file end a frame early.
             packet.duration = self._times.last_duration
-            self._part.container.mux(packet)
+            self._container.mux(packet)
 
     def close(self) -> None:
         """Complete the file and give it its name."""
         if self._stream is None:
             self.abort()
             return
-        with writing(self._part.path):
+        with writing(self._path):
             self._mux(None)
         self._open.close()
 
