@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg.clocks import Every, adaptive, difference, either
-from clockseg.clocks.rates import alternating
+from clockseg.clocks.rates import NamedSchedule, alternating, exponential
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import Schedule, schedule_for
 from clockseg.errors import UsageError
@@ -114,6 +115,13 @@ def test_what_is_wrong_is_told(text, message) -> None:
 )
 def test_it_prints_as_the_text_that_it_is_read_from(text) -> None:
     assert str(parse_schedule(text)) == text
+
+
+def test_schedules_by_name_are_pickled() -> None:
+    assert pickle.loads(pickle.dumps(alternating)) is alternating
+    made = pickle.loads(pickle.dumps(NamedSchedule(exponential, "mine:doubling")))
+    assert str(made) == "mine:doubling"
+    assert made(3) == exponential(3)
 
 
 def test_code_of_ones_own_prints_as_text_within_a_schedule(tmp_path, monkeypatch) -> None:

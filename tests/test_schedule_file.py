@@ -42,6 +42,7 @@ def test_a_file_is_a_schedule(tmp_path: Path) -> None:
     write_schedule_file(file, tmp_path / "night.toml")
     found = read_schedule_file(tmp_path / "night.toml")
     assert found == file
+    assert str(found) == file.schedule
     assert Session(NET, found).schedule.clocks[2].parts[0].threshold == 0.1834
     assert [path.name for path in tmp_path.iterdir()] == ["night.toml"]
 

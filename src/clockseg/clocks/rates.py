@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import update_wrapper
+from typing import Any
 
+from clockseg.clocks.expressions import text_of
 from clockseg.clockwork.carry import Carry, as_carry
 from clockseg.clockwork.clock import ALWAYS, Every
 from clockseg.clockwork.schedule import ByStages, Schedule, ScheduleLike, schedule_for
@@ -33,8 +35,8 @@ class NamedSchedule:
     def __repr__(self) -> str:
         return self.text
 
-    def __reduce__(self) -> str:
-        return self.text
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return self.text if self.text.isidentifier() else (NamedSchedule, (self.function, self.text))
 
 
 @NamedSchedule
@@ -114,5 +116,5 @@ def carried(schedule: ScheduleLike, carry: Carry) -> NamedSchedule:
     warp(flow)
     """
     as_carry(carry)
-    text = f"carried({schedule}, {carry})"
+    text = f"carried({text_of(schedule)}, {carry})"
     return NamedSchedule(lambda stages: replace(schedule_for(schedule, stages), carry=carry), text)

@@ -10,7 +10,7 @@ from typing import Any
 from clockseg import clocks
 from clockseg.carry.spec import CARRIES, carry_of
 from clockseg.clocks import rates
-from clockseg.clocks.expressions import object_named, parsed, source, text_of
+from clockseg.clocks.expressions import object_named, parsed, source
 from clockseg.clocks.rates import NamedSchedule, carried
 from clockseg.clockwork.carry import Carry, identity
 from clockseg.clockwork.clock import is_clock
@@ -68,8 +68,7 @@ def parse_schedule(text: str, *, imports: bool = True) -> ScheduleLike:
 def _carried(inner: Any, carry: Any = None) -> NamedSchedule:
     if carry is None:
         raise UsageError(f"carried takes a schedule and a carry, such as {_CARRIED}.")
-    schedule, carry = _whole(inner), carry_of(carry, str(carry))
-    return NamedSchedule(carried(schedule, carry), f"carried({text_of(schedule)}, {carry})")
+    return carried(_whole(inner), carry_of(carry, str(carry)))
 
 
 _KNOWN: dict[str, Any] = {

@@ -58,6 +58,9 @@ class ScheduleFile:
     tuned: Mapping[str, Any] = field(default_factory=dict)
     run: Mapping[str, str] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        return self.schedule
+
     def __call__(self, stages: int) -> Schedule:
         """Return the schedule for a network of so many stages; ``UsageError`` if it was made for another number."""
         if self.stages and len(self.stages) != stages:
