@@ -7,7 +7,6 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import copy
-import inspect
 import pickle
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from clockseg.errors import NetworkError, UsageError
 from clockseg.wrapping import wrap
 from clockseg.wrapping.call import Outcome, asked_for
-from clockseg.wrapping.staging import Normalisation
+from clockseg.wrapping.staging import pictured, preprocessing
 
 transformers = pytest.importorskip(
     "transformers", reason="needs transformers: pip install '.[transformers]' in the clone"
@@ -316,7 +315,7 @@ def test_what_a_call_asks_for() -> None:
             return args[0]
 
     free, frame = Free().eval(), torch.zeros(1, 3, 2, 2)
-    asked = partial(asked_for, free, inspect.signature(free.forward))
+    asked = partial(asked_for, free, "args")
     assert asked((frame,), {"scale": None, "return_dict": True}) == (frame, {"return_dict": True}, ())
     assert asked((frame, frame), {}) == (None, {}, ("1",))
     assert asked((frame,), {"scale": 2}) == (None, {}, ("scale",))
@@ -441,9 +440,9 @@ def test_the_picture_is_what_the_processor_was_given() -> None:
     processor = transformers.SegformerImageProcessor(do_resize=False, do_rescale=True, do_normalize=True)
     pixels = torch.randint(0, 256, (3, 8, 12), dtype=torch.uint8)
     frame = processor(pixels, return_tensors="pt")["pixel_values"]
-    assert (Normalisation.of(processor).picture(frame) == pixels.permute(1, 2, 0).numpy()).all()
-    raw = Normalisation.of(transformers.SegformerImageProcessor(do_rescale=False, do_normalize=False))
-    assert (raw.picture(pixels[None].float()) == pixels.permute(1, 2, 0).numpy()).all()
+    assert (pictured(frame, preprocessing(processor)) == pixels.permute(1, 2, 0).numpy()).all()
+    raw = preprocessing(transformers.SegformerImageProcessor(do_rescale=False, do_normalize=False))
+    assert (pictured(pixels[None].float(), raw) == pixels.permute(1, 2, 0).numpy()).all()
 
 
 @pytest.mark.parametrize("processor", ["mean", (1, 2), ((0.5,), (0.5,)), (HALVES, (0.0, 1.0, 1.0))])

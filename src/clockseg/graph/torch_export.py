@@ -54,7 +54,7 @@ def pick(value: Any, output: str | None = None) -> Tensor:
         if output:
             raise UsageError(f"output={output!r}: the module returns one tensor; leave output= out.")
         return value
-    there = _entries(value)
+    there = {str(name): item for name, item in entries(value).items()}
     first, _, rest = (output or "").partition(".")
     tensors = [name for name, item in there.items() if isinstance(item, Tensor)]
     if output is None:
@@ -66,12 +66,12 @@ def pick(value: Any, output: str | None = None) -> Tensor:
     return pick(there[first], rest or None)
 
 
-def _entries(value: Any) -> dict[str, Any]:
+def entries(value: Any) -> dict[Any, Any]:
+    """Return what a module gives by key, index or field's name, without what a dict holds as None; else ``NetworkError``."""
     if isinstance(value, Mapping):
-        return {str(name): item for name, item in value.items() if item is not None}
+        return {name: item for name, item in value.items() if item is not None}
     if isinstance(value, tuple | list):
-        names = getattr(value, "_fields", range(len(value)))
-        return {str(name): item for name, item in zip(names, value, strict=True)}
+        return dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     raise NetworkError(

@@ -67,7 +67,7 @@ def apart(ours: Array, theirs: Array) -> float:
         return float((ours != theirs).mean())
     if not np.isfinite(theirs).all():
         raise NetworkError(
-            "the network outputs NaN or infinity for a plain picture, so nothing can be "
-            "compared: are --mean, --std and --scale right, and does the file work in other programs?"
+            "the network outputs NaN or infinity, so nothing can be compared: is the normalisation of frames right (--mean, "
+            "--std, --scale), and does the network work in other programs?"
         )
     return float(np.abs(ours.astype(np.float64) - theirs).max()) / max(float(np.abs(theirs).max()), 1e-30)

@@ -12,15 +12,13 @@ from clockseg.errors import MissingDependency, UsageError, install
 if TYPE_CHECKING:
     from torch import nn
 
+    from clockseg.networks.cut_torch import Cuts
     from clockseg.wrapping.clocked import Batch, Clocked
-    from clockseg.wrapping.staging import Cuts
-
-RECOMMENDED = "recommended"
 
 
 def wrap(
     module: nn.Module,
-    schedule: str | ScheduleLike = RECOMMENDED,
+    schedule: str | ScheduleLike | None = None,
     *,
     engine: str = "torch",
     precision: str = "f32",
@@ -36,8 +34,8 @@ def wrap(
     """Run ``module`` under a schedule from now on: each call is the next frame of a video.
 
     ``module``: its first argument is a tensor [n, channels, h, w], and it returns a tensor, or an object that holds one
-    (transformers' ``logits``); the output keeps its type, shape and device. ``schedule``: as for ``Session``, or
-    "recommended": every third frame, and with ``processor`` the output is warped in between.
+    (transformers' ``logits``); the output keeps its type, shape and device. ``schedule``: as for ``Session``; by
+    default every third frame, and with ``processor`` the output is warped in between.
 
     ``engine``: "torch", with a copy of the weights that follows the module's; "module", with the module's own weights; or
     "openvino", "onnxruntime", "auto", for which the module is exported. ``precision`` and ``threads``: of the engine. ``carry``: such
@@ -63,17 +61,15 @@ def wrap(
     """
     _check(module, batch)
     from clockseg.wrapping.clocked import Clocked
-    from clockseg.wrapping.staging import Normalisation, Staging
+    from clockseg.wrapping.staging import Staging, preprocessing
 
-    chosen = parse_schedule(schedule) if isinstance(schedule, str) and schedule != RECOMMENDED else schedule
     return Clocked(
         module,
-        None if isinstance(chosen, str) else chosen,
+        parse_schedule(schedule) if isinstance(schedule, str) else schedule,
         parse_carry(carry) if isinstance(carry, str) else carry,
-        Staging(engine, precision, threads, at, stages, None if output is None else str(output)),
-        None if processor is None else Normalisation.of(processor),
+        Staging(engine, precision, threads, at, stages, None if output is None else str(output), tolerance),
+        None if processor is None else preprocessing(processor),
         batch,
-        tolerance,
     ).on()
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from clockseg.clockwork.network import same
 from clockseg.errors import UsageError
-from clockseg.graph.torch_export import pick
+from clockseg.graph.torch_export import entries, pick
 
 FORM = "return_dict"
 """An argument that only changes the type of the output (transformers)."""
@@ -30,42 +30,22 @@ class Asked(NamedTuple):
     beside: tuple[str, ...] = ()
 
 
-def asked_for(
-    module: nn.Module, signature: inspect.Signature, given: tuple[Any, ...], named: Mapping[str, Any]
-) -> Asked:
-    """Classify a call of ``module``, whose own forward has this ``signature``.
+def asked_for(module: nn.Module, first: str, given: tuple[Any, ...], named: Mapping[str, Any]) -> Asked:
+    """Classify a call of ``module``; ``first``: the name of its first argument, the frame.
 
     The module itself must answer in training mode, while it is traced or compiled, if gradients of the frame are needed,
     and if another argument is given that is not None or False (labels, masks, hidden states).
     """
     if module.training or torch.jit.is_tracing() or torch.compiler.is_compiling():
         return Asked(None)
-    try:
-        arguments = signature.bind(*given, **named).arguments
-    except TypeError:
-        return Asked(None)
-    frames, rest = _first(signature, arguments)
+    rest = {str(place): value for place, value in enumerate(given)} | dict(named)
+    frames = rest.pop("0" if given else first, None)
     wanted = isinstance(frames, Tensor) and frames.ndim == 4 and len(frames) > 0
     if not wanted or (frames.requires_grad and torch.is_grad_enabled()):
         return Asked(None)
     form = {FORM: rest.pop(FORM)} if rest.get(FORM) is not None else {}
-    rest.pop(FORM, None)
     beside = tuple(name for name, value in rest.items() if value is not None and value is not False)
     return Asked(None if beside else frames, form, beside)
-
-
-def _first(signature: inspect.Signature, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the first argument, and all others, including those of ``**kwargs``."""
-    rest: dict[str, Any] = {}
-    for key, value in arguments.items():
-        kind = signature.parameters[key].kind
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            rest |= value
-        elif kind is inspect.Parameter.VAR_POSITIONAL:
-            rest |= dict(zip((key, *map(str, range(1, len(value)))), value, strict=False))
-        else:
-            rest[key] = value
-    return rest.pop(next(iter(signature.parameters), ""), None), rest
 
 
 class Forward:
@@ -101,46 +81,34 @@ class Outcome:
         the only tensor. ``UsageError`` if it is nested, or if there are other tensors and ``output`` does not choose one.
         """
         wanted = pick(given, output)
-        if isinstance(given, Tensor):
+        if given is wanted:
             return cls(type(given), {}, None)
-        entries = _entries(given)
-        key = next((key for key, item in entries.items() if item is wanted), None)
+        there = entries(given)
+        key = next((key for key, item in there.items() if item is wanted), None)
         if key is None:
             raise UsageError(f"output={output!r} is nested in another entry; choose a tensor at the top level.")
-        others = [str(name) for name, item in entries.items() if name != key and _holds_tensors(item)]
+        others = [str(name) for name, item in there.items() if name != key and _holds_tensors(item)]
         if others and output is None:
             raise UsageError(
                 f"beside {str(key)!r} the module gives {', '.join(map(repr, others))}, which would not be updated. Give "
                 f"output={str(key)!r} to get this one only, or disable the others in the module."
             )
-        return cls(type(given), {name: None if _holds_tensors(item) else item for name, item in entries.items()}, key)
-
-    def tensor(self, given: Any) -> Tensor:
-        """Return the clocked tensor from an output of the module."""
-        return given if self.key is None else _entries(given)[self.key]  # type: ignore[no-any-return]
+        return cls(type(given), {name: None if _holds_tensors(item) else item for name, item in there.items()}, key)
 
     def holding(self, tensor: Tensor) -> Any:
         """Return an output of the module's type holding ``tensor``; other tensors are left out of dicts, and None elsewhere."""
         if self.key is None:
             return tensor
-        found = {name: tensor if name == self.key else item for name, item in self.entries.items()}
+        found = self.entries | {self.key: tensor}
         if dataclasses.is_dataclass(self.kind):
             return self.kind(**found)
         if issubclass(self.kind, Mapping):
             return self.kind({name: item for name, item in found.items() if item is not None})  # type: ignore[call-arg]
-        named = getattr(self.kind, "_fields", None) is not None
-        return self.kind(*found.values()) if named else self.kind(found.values())  # type: ignore[call-arg]
-
-
-def _entries(given: Any) -> dict[Any, Any]:
-    if isinstance(given, Mapping):
-        return dict(given)
-    if isinstance(given, tuple | list):
-        return dict(enumerate(given))
-    return {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
+        values = found.values()
+        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)  # type: ignore[call-arg]
 
 
 def _holds_tensors(given: Any) -> bool:
     if isinstance(given, Mapping | tuple | list) or (dataclasses.is_dataclass(given) and not isinstance(given, type)):
-        return any(map(_holds_tensors, _entries(given).values()))
+        return any(map(_holds_tensors, entries(given).values()))
     return isinstance(given, Tensor)

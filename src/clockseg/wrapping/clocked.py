@@ -5,14 +5,12 @@ from __future__ import annotations
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,18 +22,14 @@ from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import UsageError
-from clockseg.wrapping.call import Asked, Forward, Outcome, asked_for
-from clockseg.wrapping.staging import Normalisation, Staging, check_same
+from clockseg.graph.sidecar import Input
+from clockseg.graph.torch_export import pick
+from clockseg.wrapping.call import Forward, Outcome, asked_for
+from clockseg.wrapping.staging import Staging, pictured
 
 SHAPES = 4
 """The most frame shapes that stay ready; the least recently used one is dropped."""
 Batch: TypeAlias = Literal["streams", "frames"]
-
-
-class Pictured(np.ndarray):  # type: ignore[type-arg]
-    """A frame's picture, uint8 RGB [h, w, 3], with the tensor that the network reads."""
-
-    tensor: Tensor
 
 
 @dataclass
@@ -56,7 +50,8 @@ class _Ready:
 class Clocked:
     """Control of a wrapped ``module``, returned by ``clockseg.wrap``: switches its clock on and off and reports what ran.
 
-    A ``with`` block over it switches it off at its end. ``schedule``: None for one chosen for the network.
+    A ``with`` block over it switches it off at its end. ``schedule``: None for the recommended one; ``said``: the preprocessing
+    of frames, if it is known.
     """
 
     def __init__(
@@ -65,18 +60,16 @@ class Clocked:
         schedule: ScheduleLike | None,
         carry: Carry | None,
         staging: Staging,
-        normalisation: Normalisation | None,
+        said: Input | None,
         batch: Batch | None,
-        tolerance: float,
     ) -> None:
         self.module, self._asked, self._carry, self._staging = module, schedule, carry, staging
-        self._normalisation, self._batch, self._tolerance = normalisation, batch, tolerance
+        self._said, self._batch = said, batch
         self.passed = 0
         """Calls that the module itself answered."""
         self._told = False
         self._ready: dict[tuple[Any, ...], _Ready] = {}
-        self._last: _Ready | None = None
-        self._lock, self._inside = threading.RLock(), threading.local()
+        self._lock = threading.RLock()
 
     @property
     def is_on(self) -> bool:
@@ -91,7 +84,8 @@ class Clocked:
             return self
         if isinstance(own, Forward):
             raise UsageError("the module is wrapped already; call off() on the earlier wrapper first.")
-        self._plain, self._signature = self.module.forward, inspect.signature(self.module.forward)
+        self._plain = self.module.forward
+        self._first = next(iter(inspect.signature(self._plain).parameters), "")
         self.module.forward = Forward(self._call, self.module, own)  # type: ignore[method-assign,assignment]
         self.reset()
         return self
@@ -131,8 +125,7 @@ class Clocked:
     def tally(self) -> Tally:
         """Firings since the start or the last reset, for frames of the last shape."""
         ready = self._known()
-        stages = ready.net.names
-        return reduce(add, (session.tally for session in ready.sessions), Tally(stages))
+        return reduce(add, (session.tally for session in ready.sessions), Tally(ready.net.names))
 
     @property
     def record(self) -> Record:
@@ -143,39 +136,25 @@ class Clocked:
         return ready.sessions[-1].record
 
     def _known(self) -> _Ready:
-        if self._last is None:
+        if not self._ready:
             raise UsageError("nothing has run yet; call the module with a frame first.")
-        return self._last
+        return next(reversed(self._ready.values()))
 
     def _call(self, *given: Any, **named: Any) -> Any:
         """Run a call in place of the module's forward."""
-        if getattr(self._inside, "busy", False):
-            return self._plain(*given, **named)
-        asked = asked_for(self.module, self._signature, given, named)
-        if asked.frames is None:
-            self._pass(asked)
-            return self._plain(*given, **named)
-        with self._lock, self._plainly(), torch.no_grad():
-            return self._run(asked.frames.detach(), asked.form)
-
-    @contextmanager
-    def _plainly(self) -> Iterator[None]:
-        """Let the module itself answer its calls in this thread while parts are made and run."""
-        self._inside.busy = True
-        try:
-            yield
-        finally:
-            self._inside.busy = False
-
-    def _pass(self, asked: Asked) -> None:
+        asked = asked_for(self.module, self._first, given, named)
+        if asked.frames is not None:
+            with self._lock, torch.no_grad():
+                return self._run(asked.frames.detach(), asked.form)
         self.passed += 1
         if asked.beside and not self._told:
             self._told = True
             warnings.warn(
                 f"a call of the wrapped module isn't clocked because of the arguments {', '.join(asked.beside)} "
                 "(shown once; clocked.passed counts such calls)",
-                stacklevel=6,
+                stacklevel=5,
             )
+        return self._plain(*given, **named)
 
     def _run(self, frames: Tensor, asked: Mapping[str, Any]) -> Any:
         self._check(frames)
@@ -183,7 +162,8 @@ class Clocked:
         key = tuple(asked.items())
         if key not in ready.forms:
             ready.forms[key] = Outcome.of(self._plain(frames[:1], **asked), self._staging.output)
-        made = [session(self._image(frame)) for session, frame in zip(self._sessions(ready, frames), frames.split(1))]
+        images = [frame if self._said is None else pictured(frame, self._said) for frame in frames.split(1)]
+        made = [session(image) for session, image in zip(self._sessions(ready, frames), images)]
         # A copy, because the caller may write into it; made here, outside of any inference mode.
         joined = torch.cat([tensor.to(frames.device, frames.dtype) for tensor in made])
         return ready.forms[key].holding(joined)
@@ -208,63 +188,46 @@ class Clocked:
             raise UsageError(f"{streams} streams after {len(ready.sessions)}; call reset() where their number changes.")
         return ready.sessions if streams == len(frames) else ready.sessions * len(frames)
 
-    def _image(self, frame: Tensor) -> Any:
-        """Return the image of a frame that a session sees."""
-        if self._normalisation is None:
-            return frame
-        found = self._normalisation.picture(frame).view(Pictured)
-        found.tensor = frame
-        return found
-
     def _at(self, frame: Tensor) -> _Ready:
         """Return the parts for frames of this shape, type and device, and for the module's current weights."""
         key = (tuple(frame.shape), frame.dtype, frame.device)
+        last = next(reversed(self._ready), None)
         ready = self._ready.pop(key, None)
         if ready is None or not ready.current():
             ready = self._made(frame)
-        if ready is not self._last:
+        if key != last:
             ready.sessions.clear()
-        self._ready[key] = self._last = ready
-        while len(self._ready) > SHAPES:
+        self._ready[key] = ready
+        if len(self._ready) > SHAPES:
             del self._ready[next(iter(self._ready))]
         return ready
 
     def _made(self, frame: Tensor) -> _Ready:
-        """Divide the module and compare it with itself on this frame; on failure it is left as it was."""
-        try:
-            net = self._staging.net(self.module, frame)
-            form = Outcome.of(given := self._plain(frame), self._staging.output)
-            check_same(net(frame), form.tensor(given), self._tolerance)
-            schedule = self._schedule(net)
-        except Exception:
-            self.off()
-            raise
-        return _Ready(_pictured(net, self._normalisation), schedule, _weights(self.module), forms={(): form})
+        """Divide the module and compare it with itself on this frame, switched off; on failure it stays so."""
+        module = self.off()
+        given, output = self._plain(frame), self._staging.output
+        form = Outcome.of(given, output)
+        net = self._staging.net(module, frame, pick(given, output))
+        schedule = self._schedule(net)
+        if self._said is not None:
+            prepare: Callable[[Tensor], Any] = net.prepare
+            net = replace(net, prepare=lambda image: prepare(image.tensor))
+        weights = [(one, one.data_ptr(), one._version) for one in (*module.parameters(), *module.buffers())]
+        self.on()
+        return _Ready(net, schedule, weights, forms={(): form})
 
     def _schedule(self, net: StagedNetwork) -> Schedule:
         # Without a schedule: every third frame, warped in between if there are pictures to estimate motion from.
-        recommended = skip_frame(3) if self._normalisation is None else carried(skip_frame(3), Warp(Flow()))
+        recommended = skip_frame(3) if self._said is None else carried(skip_frame(3), Warp(Flow()))
         chosen = self._asked or recommended
         if self._carry is not None:
             chosen = carried(chosen, self._carry)
         schedule = schedule_for(chosen, len(net))
         check(net, schedule)
         pictures = any(PICTURE in watched for watched in schedule.watched)
-        if (schedule.carry.estimates_motion or pictures) and self._normalisation is None:
+        if (schedule.carry.estimates_motion or pictures) and self._said is None:
             raise UsageError(
                 f"the schedule reads the picture (carry {schedule.carry}), so the normalisation of frames must be known: give "
                 "processor=, the image processor that prepares them, or a pair (mean, std)."
             )
         return schedule
-
-
-def _pictured(net: StagedNetwork, normalisation: Normalisation | None) -> StagedNetwork:
-    """Return ``net`` reading the tensors that belong to pictures."""
-    if normalisation is None:
-        return net
-    prepare: Callable[[Tensor], Any] = net.prepare
-    return replace(net, prepare=lambda image: prepare(image.tensor))
-
-
-def _weights(module: nn.Module) -> list[tuple[Tensor, int, int]]:
-    return [(t, t.data_ptr(), t._version) for t in (*module.parameters(), *module.buffers())]

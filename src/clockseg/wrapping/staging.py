@@ -1,11 +1,10 @@
-"""A module in parts for frames of one shape, in torch or exported to an engine for ONNX graphs; and its preprocessing."""
+"""A module in parts for frames of one shape, in torch or exported to an engine for ONNX graphs; the preprocessing of frames."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,12 +21,13 @@ from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
 from clockseg.graph.torch_export import pick
-from clockseg.networks.cut_output import parse_cuts
+from clockseg.networks.checking import apart
+from clockseg.networks.cut_output import tensor_named
+from clockseg.networks.cut_torch import Cuts
 from clockseg.networks.cutting import cut
 from clockseg.networks.onnx_export import INPUT, OUTPUT, adapted, to_onnx
-from clockseg.types import FRAME_SIZE, IMAGE, Array, Image
+from clockseg.types import FRAME_SIZE, IMAGE, Array
 
-Cuts: TypeAlias = Sequence[str | Sequence[str]] | Literal["auto"]
 MODULE, TORCH = "module", "torch"
 
 
@@ -36,7 +36,8 @@ class Staging:
     """Options for cutting and running a module; see ``clockseg.wrap``.
 
     ``engine``: "module" (torch, with the module's own weights), "torch" (with a copy of the weights, laid out for speed),
-    "auto", or a name of ``clockseg.engines.ENGINES``.
+    "auto", or a name of ``clockseg.engines.ENGINES``. ``tolerance``: the largest difference of the parts' output from the
+    module's, max |a - b| / max |b|.
     """
 
     engine: str = TORCH
@@ -45,6 +46,7 @@ class Staging:
     at: Cuts = "auto"
     stages: int = 3
     output: str | None = None
+    tolerance: float = 1e-4
 
     def __post_init__(self) -> None:
         known = (MODULE, TORCH, "auto", *ENGINES)
@@ -55,12 +57,20 @@ class Staging:
                 f"precision {self.precision!r} with engine 'module', whose precision is the module's own; give engine='torch'."
             )
 
-    def net(self, module: nn.Module, frame: Tensor) -> StagedNetwork:
+    def net(self, module: nn.Module, frame: Tensor, wanted: Tensor) -> StagedNetwork:
         """Return ``module`` in parts for frames like ``frame``, [1, channels, h, w], from the frame to the output tensor.
 
-        ``NetworkError`` if it can't be exported or divided.
+        ``NetworkError`` if it can't be exported or divided, or if its parts do not give ``wanted``, the module's output.
         """
-        return self._in_torch(module, frame) if self.engine in (MODULE, TORCH) else self._in_onnx(module, frame)
+        net = self._in_torch(module, frame) if self.engine in (MODULE, TORCH) else self._in_onnx(module, frame)
+        difference = apart(*(one.double().numpy(force=True) for one in (net(frame), wanted)))
+        if not difference <= self.tolerance:
+            raise NetworkError(
+                f"in stages the output of the module differs by {difference:.1e} of its largest value; at most {self.tolerance:.0e} "
+                "is allowed. In f32 that is a fault: try another engine or other cuts (at=), and report it. In 16 bits, allow "
+                "more: tolerance=0.05."
+            )
+        return net
 
     def _in_torch(self, module: nn.Module, frame: Tensor) -> StagedNetwork:
         net = cut(module, frame, at=self.at, output=self.output, stages=self.stages)
@@ -80,11 +90,10 @@ class Staging:
         static = fix(model, {INPUT: (1, 3, height, width)})
         graph = onnx_reader.neutral(static, INPUT)
         if self.at == "auto":
-            chosen = choose(graph, output=OUTPUT, stages=self.stages)
-            cuts = chosen.cuts
+            cuts = choose(graph, output=OUTPUT, stages=self.stages).cuts
         else:
-            named = (name if isinstance(name, str) else "+".join(name) for name in self.at)
-            cuts = parse_cuts(",".join(named), graph)
+            named = ([one] if isinstance(one, str) else one for one in self.at)
+            cuts = tuple(tuple(tensor_named(name, graph) for name in names) for names in named)
         said = Sidecar(type(module).__name__, Input(INPUT, width, height), OUTPUT, cuts)
         compile = engine(self.engine, precision=self.precision, threads=self.threads)
         net = replace(staged(model, said, size=size, frames=False), prepare=_array, restore=_tensor)
@@ -101,58 +110,38 @@ def _tensor(value: dict[str, Array], frame: Any) -> Tensor:
     return torch.from_numpy(np.array(made))
 
 
-def check_same(ours: Tensor, theirs: Tensor, tolerance: float) -> None:
-    """Raise ``NetworkError`` unless the output of the parts equals the module's: max |a - b| / max |b| <= tolerance."""
-    if ours.shape != theirs.shape:
-        raise NetworkError(f"in stages the module returns {list(ours.shape)}, uncut {list(theirs.shape)}.")
-    difference = float(
-        (ours.double().cpu() - theirs.double().cpu()).abs().max() / theirs.double().abs().max().clamp(min=1e-30)
-    )
-    if not difference <= tolerance:
-        raise NetworkError(
-            f"in stages the output of the module differs by {difference:.1e} of its largest value; at most {tolerance:.0e} is "
-            "allowed. In f32 that is a fault: try another engine or other cuts (at=), and report it. In 16 bits, allow more: "
-            "tolerance=0.05."
-        )
+def preprocessing(processor: Any) -> Input:
+    """Return the normalisation of frames by an image processor of transformers, or by a pair (mean, std) for pixels 0..1."""
+    mean, std, scale = (0.0,) * 3, (1.0,) * 3, 1 / 255
+    try:
+        if isinstance(processor, tuple):
+            mean, std = processor
+        else:
+            scale = float(processor.rescale_factor) if processor.do_rescale else 1.0
+            if processor.do_normalize:
+                mean, std = processor.image_mean, processor.image_std
+        mean, std = ((float(red), float(green), float(blue)) for red, green, blue in (mean, std))
+        if 0 in (*std, scale):
+            raise ValueError("a division by 0")
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"processor={processor!r}; give the image processor that prepares your frames, with image_mean and image_std, or a "
+            "pair (mean, std) of three numbers each, of pixels 0..1."
+        ) from error
+    return Input(INPUT, 1, 1, scale=scale, mean=mean, std=std)
 
 
-@dataclass(frozen=True)
-class Normalisation:
-    """Preprocessing of frames: x = (pixel * ``scale`` - mean) / std, with RGB pixels 0..255."""
+class Pictured(np.ndarray):  # type: ignore[type-arg]
+    """A frame's picture, uint8 RGB [h, w, 3], with the tensor that the network reads."""
 
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    scale: float = 1 / 255
-
-    @classmethod
-    def of(cls, processor: Any) -> Normalisation:
-        """Return the preprocessing of a transformers processor, or of a pair (mean, std) of three numbers for pixels 0..1."""
-        if isinstance(processor, cls):
-            return processor
-        try:
-            mean, std = processor if isinstance(processor, tuple) else (processor.image_mean, processor.image_std)
-            scale = 1 / 255
-            if not isinstance(processor, tuple):
-                scale = float(processor.rescale_factor) if processor.do_rescale else 1.0
-                mean, std = (mean, std) if processor.do_normalize else ((0.0,) * 3, (1.0,) * 3)
-            found = cls(tuple(map(float, mean)), tuple(map(float, std)), scale)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise UsageError(_WANTED.format(processor)) from error
-        if len(found.mean) != 3 or len(found.std) != 3 or 0 in found.std or not scale:
-            raise UsageError(_WANTED.format(processor))
-        return found
-
-    def picture(self, frame: Tensor) -> Image:
-        """Return the picture, uint8 RGB [h, w, 3], of a frame [1, 3, h, w]."""
-        factor, offset = (
-            torch.tensor(one, device=frame.device).view(3, 1, 1) / self.scale for one in (self.std, self.mean)
-        )
-        pixels = (frame[0].float() * factor + offset).round_().clamp_(0, 255)
-        found: Image = np.ascontiguousarray(pixels.to(torch.uint8).permute(1, 2, 0).numpy(force=True))
-        return found
+    tensor: Tensor
 
 
-_WANTED = (
-    "processor={!r}; give the image processor that prepares your frames, with image_mean and image_std, or a pair "
-    "(mean, std) of three numbers each, of pixels 0..1."
-)
+def pictured(frame: Tensor, said: Input) -> Pictured:
+    """Return the picture that became the frame [1, 3, h, w] by the preprocessing ``said``."""
+    factor, offset = (torch.tensor(one, dtype=torch.float32, device=frame.device) for one in said.affine())
+    pixels = (frame[0].float().movedim(0, 2) - offset) / factor
+    rounded = pixels.round_().clamp_(0, 255).to(torch.uint8).numpy(force=True)
+    found = np.ascontiguousarray(rounded).view(Pictured)
+    found.tensor = frame
+    return found
