@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+import cv2
 import numpy as np
 
 from clockseg import load
@@ -46,9 +47,10 @@ def video(name: str, limit: int | None = None) -> Clip:
     return read_data(data("videos", name), limit=limit)[0]
 
 
-def images(clip: Clip, count: int | None = None) -> list[Image]:
-    """Return the first frames of a clip."""
-    return [frame.image.copy() for frame in islice(clip.frames(), count)]
+def images(clip: Clip, count: int | None = None, size: Size | None = None) -> list[Image]:
+    """Return the first frames of a clip, scaled to ``size`` if it is given."""
+    found = (frame.image for frame in islice(clip.frames(), count))
+    return [image.copy() if size is None else cv2.resize(image, size, interpolation=cv2.INTER_AREA) for image in found]
 
 
 def noise(net: StagedNetwork, count: int) -> list[Image]:

@@ -115,10 +115,7 @@ def _similarity(clip: Clip, schedule: str) -> float:
 def _choices(periods: Sequence[int]) -> Facts:
     """Return the key frames and the agreement with every frame of each choice of key frames."""
     net, carry, rows = load("street", engine="openvino"), Interpolate(Flow()), list[Facts]()
-    drive, fixed = (
-        [cv2.resize(image, (480, 270), interpolation=cv2.INTER_AREA) for image in images(video(name), 300)]
-        for name in (DRIVING, FIXED_CAMERA)
-    )
+    drive, fixed = (images(video(name), 300, (480, 270)) for name in (DRIVING, FIXED_CAMERA))
     videos = {"driving": drive, "driving with rests": list(_resting(drive[:120])), "fixed camera": fixed}
     for name, frames in (videos | {"CamVid": images(camvid()[0])}).items():
         recording = Recording(net, needs(net, [carried(budget(network_rate=0.5), carry)], outputs=True))

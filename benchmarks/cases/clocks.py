@@ -19,7 +19,6 @@ from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, images, video
 from clockseg import adaptive, budget, carried, difference, load, motion_residual, parse_carry, skip_frame
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.execution.recording import Recording, needs
-from clockseg.libraries import opencv
 from clockseg.planning.trial import Agreement
 from clockseg.planning.tuning import tried, tune
 
@@ -34,18 +33,15 @@ def measure(asked: Namespace) -> Facts:
     """Record and replay."""
     net = load("street", engine="openvino", threads=asked.threads)
     drive = _taped(net, images(camvid()[0]))
-    taped = {name: _taped(net, _video(name, frames)) for name, frames in ((DRIVING, None), (FIXED_CAMERA, 300))}
+    frames = {DRIVING: None, FIXED_CAMERA: 300}
+    taped = {name: _taped(net, images(video(name), count, SIZE)) for name, count in frames.items()}
     taped["CamVid's val clip"] = drive
     budgets = [row for name, recording in taped.items() for row in _budgets(name, recording)]
     return {"network": net.name, "in_turn": _kinds(_taped(net, _in_turn())), "budgets": budgets}
 
 
-def _video(name: str, frames: int | None) -> list[Any]:
-    return [opencv().resize(image, SIZE, interpolation=opencv().INTER_AREA) for image in images(video(name), frames)]
-
-
 def _in_turn() -> list[Any]:
-    sources = {name: _video(name, TURNS * frames) for name, frames in TURN.items()}
+    sources = {name: images(video(name), TURNS * frames, SIZE) for name, frames in TURN.items()}
     turns = [(turn, name, frames) for turn in range(TURNS) for name, frames in TURN.items()]
     return [image for turn, name, frames in turns for image in sources[name][turn * frames : (turn + 1) * frames]]
 

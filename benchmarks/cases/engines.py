@@ -28,8 +28,6 @@ from clockseg.types import Image
 
 OPTIONS = {"networks": ["street", "segformer-b0", "fcn8s-narrow"], "threads": None, "rounds": 15, "frames": 4}
 EAGER = "pytorch eager"
-
-
 SCHEDULES = {"every stage": frame_oracle, "skip_frame(2)": skip_frame(2)}
 
 

@@ -15,7 +15,6 @@ from benchmarks.inputs import DRIVING, MEAN, STD, images, segformer_module, vide
 from benchmarks.measuring import Run, interleaved, ratio
 from clockseg import wrap
 from clockseg.execution.machine import threads_or_all
-from clockseg.libraries import opencv
 
 OPTIONS = {"threads": 1, "rounds": 7, "frames": 24, "engines": ["torch", "openvino"]}
 SIZE = (512, 256)
@@ -33,7 +32,7 @@ def measure(asked: Namespace) -> Facts:
     import torch
 
     torch.set_num_threads(threads_or_all(asked.threads))
-    frames = [opencv().resize(one, SIZE) for one in images(video(DRIVING), asked.frames)]
+    frames = images(video(DRIVING), asked.frames, SIZE)
     mean, std = (torch.tensor(one).view(3, 1, 1) for one in (MEAN, STD))
     pixels = [((torch.from_numpy(one).permute(2, 0, 1).float() / 255 - mean) / std)[None] for one in frames]
     models = {ALONE: copy.deepcopy(segformer_module().model)}

@@ -98,7 +98,6 @@ def _run(command: Sequence[str]) -> Facts:
 
 def pages(facts: Facts) -> dict[str, str]:
     """A page of ratios, and one on archives."""
-
     rows = [row | {f"{name}, s": number(row["seconds"][name]) for name in row["seconds"]} for row in facts["wall"]]
     for row in rows:
         hours = row["frames"] / row["fps"] / 3600
