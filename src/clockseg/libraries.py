@@ -27,6 +27,7 @@ _ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": "1", "ONEDNN_PRIMITIVE_CACHE_CAPACITY":
 
 OpenVINO's oneDNN keeps 1024 compiled operations by default, so that memory grows with every new size of frames.
 """
+_M_ARENA_MAX = -8
 _cores: dict[int, Any] = {}
 _running: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -34,11 +35,7 @@ _running: weakref.WeakSet[Any] = weakref.WeakSet()
 @functools.cache
 def opencv() -> types.ModuleType:
     """Import OpenCV; ``MissingDependency`` names the line that installs it."""
-    try:
-        import cv2
-    except ImportError as error:
-        raise MissingDependency("scaling frames and motion need OpenCV: pip install opencv-python-headless") from error
-    return cv2
+    return _imported("cv2", "scaling frames and motion need OpenCV: pip install opencv-python-headless")
 
 
 def openvino(module: str = "openvino") -> types.ModuleType:
@@ -47,10 +44,7 @@ def openvino(module: str = "openvino") -> types.ModuleType:
     >>> openvino().__name__
     'openvino'
     """
-    try:
-        return _imported(module)
-    except ImportError as error:
-        raise MissingDependency("OpenVINO is not installed: pip install openvino") from error
+    return _imported(module, "OpenVINO is not installed: pip install openvino")
 
 
 def openvino_core() -> Any:
@@ -94,10 +88,7 @@ if hasattr(os, "register_at_fork"):
 
 def onnxruntime(module: str = "onnxruntime") -> types.ModuleType:
     """Import a module of ONNX Runtime, or raise ``MissingDependency`` with the line that installs it."""
-    try:
-        return _imported(module)
-    except ImportError as error:
-        raise MissingDependency(f"ONNX Runtime is not installed: {install('onnxruntime')}") from error
+    return _imported(module, f"ONNX Runtime is not installed: {install('onnxruntime')}")
 
 
 @contextmanager
@@ -119,16 +110,16 @@ def _limit_arenas() -> None:
     """
     if "MALLOC_ARENA_MAX" not in os.environ:
         with suppress(OSError, AttributeError):
-            ctypes.CDLL("libc.so.6").mallopt(_M_ARENA_MAX, max(_LEAST_ARENAS, len(os.sched_getaffinity(0))))
+            ctypes.CDLL("libc.so.6").mallopt(_M_ARENA_MAX, max(2, len(os.sched_getaffinity(0))))
 
 
-_M_ARENA_MAX, _LEAST_ARENAS = -8, 2
-
-
-def _imported(name: str) -> types.ModuleType:
+def _imported(name: str, missing: str) -> types.ModuleType:
     _limit_arenas()
     for variable, value in _ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     # Without this module, OpenVINO uses a stub that sends nothing; importlib reads None as "not installed".
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
-    return importlib.import_module(name)
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingDependency(missing) from error
