@@ -54,23 +54,20 @@ class Sound:
         if not self._tracks:
             return
         with self._input:
-            for packet in self._read():
-                if end_seconds is not None and seconds_of(packet) > end_seconds:
-                    break
-                yield from self._converted(packet)
+            try:
+                if self._start:
+                    self._input.seek(round(self._start * av.time_base))
+                for packet in self._input.demux(list(self._tracks)):
+                    if not packet.size or (self._start and seconds_of(packet) < self._start):
+                        continue
+                    placed = self._tracks[packet.stream.index].placed(packet)
+                    if end_seconds is not None and seconds_of(placed) > end_seconds:
+                        break
+                    yield from self._converted(placed)
+            except av.FFmpegError as error:
+                self._losses[f"the sound ends early: {reason(error)}"] += 1
             for index in self._tracks:
                 yield from self._converted(end_of(self._input.streams[index]))
-
-    def _read(self) -> Iterator[av.Packet]:
-        """Yield the packets from the start on, shifted so that the start becomes 0."""
-        try:
-            if self._start:
-                self._input.seek(round(self._start * av.time_base))
-            for packet in self._input.demux(list(self._tracks)):
-                if packet.size and (not self._start or seconds_of(packet) >= self._start):
-                    yield self._tracks[packet.stream.index].placed(packet)
-        except av.FFmpegError as error:
-            self._losses[f"the sound ends early: {reason(error)}"] += 1
 
     def _converted(self, packet: av.Packet) -> list[av.Packet]:
         try:

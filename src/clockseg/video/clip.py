@@ -80,8 +80,9 @@ class Frame:
     ``file``: the name of the image file, None for frames of a video.
 
     >>> import numpy as np
-    >>> Frame(index=0, picture=np.zeros((2, 3, 3), np.uint8)).size
-    (3, 2)
+    >>> frame = Frame(3, np.zeros((2, 3, 3), np.uint8), pts=120, time_base=Fraction(1, 1000), duration=40)
+    >>> frame.size, frame.pts_seconds, frame.duration_seconds
+    ((3, 2), 0.12, 0.04)
     """
 
     index: int
@@ -101,22 +102,12 @@ class Frame:
 
     @property
     def pts_seconds(self) -> float | None:
-        """Time of the frame in seconds, on the input's own time line.
-
-        >>> import numpy as np
-        >>> Frame(index=3, picture=np.zeros((2, 3, 3), np.uint8), pts=120, time_base=Fraction(1, 1000)).pts_seconds
-        0.12
-        """
+        """Time of the frame in seconds, on the input's own time line."""
         return self._seconds(self.pts)
 
     @property
     def duration_seconds(self) -> float | None:
-        """Duration of the frame in seconds; None if the input doesn't say.
-
-        >>> import numpy as np
-        >>> Frame(0, np.zeros((2, 3, 3), np.uint8), pts=0, time_base=Fraction(1, 100), duration=50).duration_seconds
-        0.5
-        """
+        """Duration of the frame in seconds; None if the input doesn't say."""
         return self._seconds(self.duration)
 
     def _seconds(self, units: int | None) -> float | None:
