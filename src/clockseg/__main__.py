@@ -16,9 +16,6 @@ def main() -> int:
     """Run the command line; returns the exit code: 130, without a word, if interrupted before it has begun.
 
     SIGTERM and SIGHUP clean up as an interrupt does; then it is 143 or 129.
-
-    >>> main.__name__
-    'main'
     """
     _open_missing()
     gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 from clockseg.errors import DataError, VideoError
 
@@ -84,28 +84,24 @@ class InputChanged(VideoError):
     """A file was replaced or written to while it was being read: its results would mix two versions."""
 
 
-class FileIdentity(NamedTuple):
-    """Values that stay the same as long as a file and its content do; all None if there is no file.
+FileIdentity: TypeAlias = tuple[int, ...]
+"""Inode, bytes and time of change in ns: the same as long as a file and its content are. Empty if there is no file.
 
-    The device is left out: the same file of a network share has another one on every machine.
-    """
-
-    inode: int | None = None
-    bytes: int | None = None
-    modified_ns: int | None = None
+The device is left out: the same file of a network share has another one on every machine.
+"""
 
 
 def file_identity(path: str | os.PathLike[str]) -> FileIdentity:
     """Return the identity of the file that ``path`` leads to, links followed.
 
     >>> file_identity("no-such-file.mp4")
-    FileIdentity(inode=None, bytes=None, modified_ns=None)
+    ()
     """
     try:
         found = Path(path).stat()
     except (OSError, ValueError):
-        return FileIdentity()
-    return FileIdentity(found.st_ino, found.st_size, found.st_mtime_ns)
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class SourceFiles:

@@ -39,11 +39,7 @@ def opencv() -> types.ModuleType:
 
 
 def openvino(module: str = "openvino") -> types.ModuleType:
-    """Import a module of OpenVINO, or raise ``MissingDependency`` with the line that installs it.
-
-    >>> openvino().__name__
-    'openvino'
-    """
+    """Import a module of OpenVINO, or raise ``MissingDependency`` with the line that installs it."""
     return _imported(module, "OpenVINO is not installed: pip install openvino")
 
 
