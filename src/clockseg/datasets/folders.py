@@ -8,6 +8,8 @@ from pathlib import Path
 from clockseg.errors import DataError
 from clockseg.video.images import IMAGE_SUFFIXES, natural_key
 
+SEE_DOCS = "docs/datasets.md says where to get the data set, and shows what goes where."
+
 
 def entries(folder: Path) -> list[Path]:
     """Return the entries of a folder in natural order, without hidden files; empty if the folder does not exist."""
@@ -45,15 +47,15 @@ def absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))
 
 
-def missing(path: Path, what: str, where: str) -> DataError:
-    """Return the error about a missing file or folder: its contents, and where to get it."""
-    return DataError(f"{path} is missing: {what}. {where}")
+def missing(path: Path, what: str) -> DataError:
+    """Return the error about a missing file or folder of a data set; ``what``: its contents."""
+    return DataError(f"{path} is missing: {what}. {SEE_DOCS}")
 
 
-def required(path: Path, what: str, where: str) -> Path:
+def required(path: Path, what: str) -> Path:
     """Return ``path`` if it is a file or folder, else raise the error of ``missing``."""
     if not path.exists():
-        raise missing(path, what, where)
+        raise missing(path, what)
     return path
 
 

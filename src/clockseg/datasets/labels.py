@@ -15,13 +15,9 @@ from clockseg.types import Labels
 
 MOST_PIXELS = 64_000_000
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_PALETTE = 3
-_COLOURS = {
-    2: "colours: a picture of the labels, whose colours can't be told from ids",
-    _PALETTE: "a palette: programs don't agree on whether its ids or its colours are meant",
-    4: "grey with transparency",
-    6: "colours with transparency: a picture of the labels, whose colours can't be told from ids",
-}
+_GREY, _PALETTE = 0, 3
+_KINDS = {2: "colours", _PALETTE: "a palette", 4: "grey with transparency", 6: "colours with transparency"}
+"""What a PNG holds besides grey, by its colour type."""
 
 
 def read_labels_png(path: Path) -> Labels:
@@ -100,8 +96,10 @@ def _read(path: Path, *, palette: bool) -> Labels:
 def _check_header(data: bytes, path: Path, palette: bool) -> None:
     width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
     indexed = palette and colour == _PALETTE
-    if colour != 0 and not indexed:
-        raise DataError(f"label {path} holds {_COLOURS.get(colour, 'no grey')}. Write the class ids as 8-bit grey.")
+    if colour != _GREY and not indexed:
+        raise DataError(
+            f"label {path} holds {_KINDS.get(colour, 'no grey')}, from which ids can't be told. Write the class ids as 8-bit grey."
+        )
     if depth != 8 and not indexed:
         raise DataError(f"label {path} has {depth} bits per pixel; write the class ids as 8-bit grey.")
     if not 0 < width * height <= MOST_PIXELS:

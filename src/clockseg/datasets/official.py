@@ -29,17 +29,10 @@ import numpy as np
 from clockseg.datasets import known_classes as known
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, read_picture
-from clockseg.datasets.folders import files, folders, missing, pictures, read_lines, required
+from clockseg.datasets.folders import SEE_DOCS, files, folders, missing, pictures, read_lines, required
 from clockseg.datasets.labels import Mapped, read_index_png, read_labels_png
 from clockseg.errors import DataError, UsageError, nearest, whole_number
 from clockseg.types import Array, Image, Labels
-
-_PASCAL = "Get the devkit from host.robots.ox.ac.uk/pascal/VOC; docs/datasets.md shows what goes where."
-_NYUD = "Get it from the NYU Depth V2 page at cs.nyu.edu; docs/datasets.md shows what goes where."
-_YOUTUBE = "docs/datasets.md says where to get frames and masks, and shows what goes where."
-_CITYSCAPES = "Get it from www.cityscapes-dataset.com; docs/datasets.md shows what goes where."
-_CAMVID = "docs/datasets.md says where to get CamVid and shows what goes where."
-_DAVIS = "Get DAVIS from davischallenge.org; docs/datasets.md shows what goes where."
 
 
 def pascal(path: Path, *, split: str = "val", labels: str = "SegmentationClass") -> list[Clip]:
@@ -50,13 +43,13 @@ def pascal(path: Path, *, split: str = "val", labels: str = "SegmentationClass")
     in VOC2011 made of ``val.txt`` and SBD's ``train.txt``, stored beside it as ``sbd-train.txt``.
     """
     root = _pascal_root(path) or path
-    images = required(root / "JPEGImages", "the pictures, ID.jpg", _PASCAL)
-    maps = required(root / labels, "the label maps, ID.png", _PASCAL)
+    images = required(root / "JPEGImages", "the pictures, ID.jpg")
+    maps = required(root / labels, "the label maps, ID.png")
     clips = []
     for name in _pascal_list(root / "ImageSets" / "Segmentation", split):
         picture, label = images / f"{name}.jpg", maps / f"{name}.png"
         for file in (picture, label):
-            required(file, f"a file of {name}, which is in the list", _PASCAL)
+            required(file, f"a file of {name}, which is in the list")
         clips.append(Clip(name, picture, (picture,), (label,), known.PASCAL, read_labels=read_index_png))
     return clips
 
@@ -73,11 +66,11 @@ def _pascal_list(folder: Path, split: str) -> list[str]:
         return read_lines(file)
     if split != "seg11valid":
         there = ", ".join(found.stem for found in files(folder, (".txt",))) or "none"
-        raise missing(file, f"the list of the pictures of {split!r}; the lists there are: {there}", _PASCAL)
+        raise missing(file, f"the list of the pictures of {split!r}; the lists there are: {there}")
     val, train = folder / "val.txt", folder / "sbd-train.txt"
     if folder.parents[1].name != "VOC2011" or not (val.is_file() and train.is_file()):  # VOC2012's val is another list
         what = "the 736 ids the paper scores; VOC2011 makes it of val.txt and SBD's train.txt (as sbd-train.txt) too"
-        raise missing(file, what, _PASCAL)
+        raise missing(file, what)
     trained = set(read_lines(train))
     return [name for name in read_lines(val) if name not in trained]
 
@@ -91,20 +84,20 @@ def nyud(path: Path, *, split: str = "test", skip: int = 10, before: int = 2, af
     whole_number(skip, "skip")
     around = range(-whole_number(before, "before", least=0), whole_number(after, "after", least=0) + 1)
     what = "the list of labelled frames, lines of NAME SCENE/r-TIMESTAMP-NUMBER.ppm"
-    file = required(path / f"{split}.txt", what, _NYUD)
+    file = required(path / f"{split}.txt", what)
     scenes: dict[Path, list[Path]] = {}
     clips = []
     for line in read_lines(file):
         if len(pair := line.split()) != 2:
-            raise DataError(f"{file}: {' '.join(pair)!r} is not NAME SCENE/r-TIMESTAMP-NUMBER.ppm. {_NYUD}")
-        label = required(path / "labels" / f"{pair[0]}.png", "a label map that the list names", _NYUD)
+            raise DataError(f"{file}: {' '.join(pair)!r} is not NAME SCENE/r-TIMESTAMP-NUMBER.ppm. {SEE_DOCS}")
+        label = required(path / "labels" / f"{pair[0]}.png", "a label map that the list names")
         picture = path / "raw" / pair[1]
         folder = picture.parent
         if folder not in scenes:  # the order of time differs from that of the names
             scenes[folder] = sorted(files(folder, (".ppm",)), key=_nyud_timestamp)
         scene = scenes[folder]
         if picture not in scene:
-            raise missing(picture, f"the raw frame of {label.stem}", _NYUD)
+            raise missing(picture, f"the raw frame of {label.stem}")
         at = scene.index(picture)
         indices = [at + skip * step for step in around if 0 <= at + skip * step < len(scene)]
         images = tuple(scene[index] for index in indices)
@@ -118,14 +111,14 @@ def read_nyud_frame(path: Path) -> Image:
     """Read a raw frame, cropped to the labelled window: uint8 RGB [425, 560, 3]."""
     image = read_picture(path)
     if image.shape[:2] != (480, 640):
-        raise DataError(f"picture {path} is {image.shape[1]}x{image.shape[0]}; raw frames are 640x480. {_NYUD}")
+        raise DataError(f"picture {path} is {image.shape[1]}x{image.shape[0]}; raw frames are 640x480. {SEE_DOCS}")
     return np.ascontiguousarray(image[44:469, 40:600])
 
 
 def _nyud_timestamp(frame: Path) -> float:
     found = re.fullmatch(r"r-(\d+(?:\.\d+)?)-\d+", frame.stem)
     if found is None:
-        raise DataError(f"{frame} is not named r-TIMESTAMP-NUMBER.ppm. {_NYUD}")
+        raise DataError(f"{frame} is not named r-TIMESTAMP-NUMBER.ppm. {SEE_DOCS}")
     return float(found[1])
 
 
@@ -148,20 +141,20 @@ def youtube_objects(path: Path) -> list[Clip]:
         if (shot / "labels").is_dir()
     ]
     if not shots:
-        raise missing(path / names[1] / "data", "folders VIDEO/shots/SHOT, here or of another class", _YOUTUBE)
+        raise missing(path / names[1] / "data", "folders VIDEO/shots/SHOT, here or of another class")
     return [_youtube_clip(shot, label) for label, shot in shots]
 
 
 def _youtube_clip(shot: Path, label: int) -> Clip:
     masks, frames = _numbered(shot / "labels"), _numbered(shot / "images")
     if not masks:
-        raise missing(shot / "labels", "the masks of the shot, NNNNN.jpg", _YOUTUBE)
+        raise missing(shot / "labels", "the masks of the shot, NNNNN.jpg")
     if not frames:
-        raise missing(shot / "images", "the frames of the shot, frameNNNN.jpg", _YOUTUBE)
+        raise missing(shot / "images", "the frames of the shot, frameNNNN.jpg")
     numbers = range(min(masks), max(frames) + 1)  # without gaps, so that every tenth frame is labelled
     for number in (*numbers, *masks):
         if number not in frames:
-            raise missing(shot / "images" / f"frame{number:04}.jpg", f"frame {number} of the shot", _YOUTUBE)
+            raise missing(shot / "images" / f"frame{number:04}.jpg", f"frame {number} of the shot")
     video = shot.parents[1]
     name = f"{video.parents[1].name}/{video.name}/{shot.name}"
     images = tuple(frames[number] for number in numbers)
@@ -175,7 +168,7 @@ def _numbered(folder: Path) -> dict[int, Path]:
     found = {}
     for file in files(folder, (".jpg", ".jpeg", ".png")):
         if (number := re.search(r"\d+$", file.stem)) is None:
-            raise DataError(f"{file}: its name does not end with a number. {_YOUTUBE}")
+            raise DataError(f"{file}: its name does not end with a number. {SEE_DOCS}")
         found[int(number[0])] = file
     return found
 
@@ -224,7 +217,7 @@ def cityscapes(path: Path, *, split: str = "val", before: int = 19, after: int =
     )
     if not ids and not train_ids:
         what = "label maps, CITY/CITY_SEQUENCE_FRAME_gtFine_labelIds.png"
-        raise missing(path / "gtFine" / split, what, _CITYSCAPES)
+        raise missing(path / "gtFine" / split, what)
     read_labels = known.CITYSCAPES_LABELS if ids else read_labels_png
     return [_cityscapes_clip(label, images / label.parent.name, around, read_labels) for label in ids or train_ids]
 
@@ -233,10 +226,10 @@ def _cityscapes_clip(label: Path, folder: Path, around: range, read_labels: Call
     stem = label.name.partition("_gtFine_")[0]
     start, _, number = stem.rpartition("_")
     if not number.isdigit():
-        raise DataError(f"label {label} is not named CITY_SEQUENCE_FRAME_gtFine_labelIds.png. {_CITYSCAPES}")
+        raise DataError(f"label {label} is not named CITY_SEQUENCE_FRAME_gtFine_labelIds.png. {SEE_DOCS}")
     names = (f"{start}_{int(number) + offset:0{len(number)}}_leftImg8bit.png" for offset in around)
     what = f"a frame of the snippet around {label.name}"
-    images = tuple(required(folder / name, what, _CITYSCAPES) for name in names)
+    images = tuple(required(folder / name, what) for name in names)
     labels = tuple(label if offset == 0 else None for offset in around)
     return Clip(stem, folder, images, labels, known.CITYSCAPES, read_labels=read_labels)
 
@@ -245,12 +238,12 @@ def camvid(path: Path, *, split: str = "val") -> list[Clip]:
     """Return a clip for each drive of ``split``, with labels for every frame."""
     found = pictures(path / split)
     if not found:
-        raise missing(path / split, f"the pictures of the split {split!r}", _CAMVID)
+        raise missing(path / split, f"the pictures of the split {split!r}")
     clips = []
     for drive, group in groupby(found, key=lambda picture: picture.stem.rpartition("_")[0] or split):
         images = tuple(group)
         maps = (path / f"{split}annot" / f"{image.stem}.png" for image in images)
-        labels = tuple(required(label, "the label map of a picture", _CAMVID) for label in maps)
+        labels = tuple(required(label, "the label map of a picture") for label in maps)
         clips.append(Clip(drive, path / split, images, labels, known.CAMVID, read_labels=known.CAMVID_LABELS))
     return clips
 
@@ -265,7 +258,7 @@ def davis(path: Path, *, split: str | None = None, shots: Mapping[str, str] | No
     images, masks = path / "JPEGImages" / resolution, path / "Annotations" / resolution
     there = [folder.name for folder in folders(images)]
     if not there:
-        raise missing(images, "a folder of pictures for each shot", _DAVIS)
+        raise missing(images, "a folder of pictures for each shot")
     wanted = there if split is None else _davis_list(path / "ImageSets" / f"{split}.txt")
     if shots is None:
         return [_davis_clip(images / shot, masks / shot, known.DAVIS, 1) for shot in wanted]
@@ -283,7 +276,7 @@ def davis(path: Path, *, split: str | None = None, shots: Mapping[str, str] | No
 def _davis_list(file: Path) -> list[str]:
     if not file.is_file():
         lists = [f"{one.name}/{found.stem}" for one in folders(file.parents[1]) for found in files(one, (".txt",))]
-        raise missing(file, f"a list of shots; the lists there are: {', '.join(lists) or 'none'}", _DAVIS)
+        raise missing(file, f"a list of shots; the lists there are: {', '.join(lists) or 'none'}")
     # A line of the lists of 2016 has a picture and a mask, one of 2017 a shot.
     first = (line.split()[0] for line in read_lines(file))
     return list(dict.fromkeys(Path(name).parent.name if "/" in name else name for name in first))
@@ -292,10 +285,10 @@ def _davis_list(file: Path) -> list[str]:
 def _davis_clip(images: Path, masks: Path, classes: Classes, label: int) -> Clip:
     found = pictures(images)
     if not found:
-        raise missing(images, "the pictures of a shot", _DAVIS)
+        raise missing(images, "the pictures of a shot")
     labels = {mask.stem: mask for mask in files(masks, (".png",))}
     if not labels:
-        raise missing(masks, f"the masks of {images.name}", _DAVIS)
+        raise missing(masks, f"the masks of {images.name}")
     read_labels = Mapped.of({0: 0}, others=label, read=read_index_png)
     shown = tuple(labels.get(picture.stem) for picture in found)
     return Clip(images.name, images, found, shown, classes, read_labels=read_labels)
