@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 DESCRIPTION = """Cut a network into stages. Writes NAME.onnx, a copy of the network, and NAME.json beside it: the preprocessing, the classes,
 the cuts and a recommended schedule. All other commands read these two files.
 
-MODEL is an ONNX file; hf:, a transformers checkpoint in a local folder or on the Hugging Face hub; or torchvision:NAME, with
-the weights that torchvision publishes. Options that you do not give are read from the model or found
-by trial, and printed. Before the files are written, the network is run in stages and as a whole on the same frames, and both
-must give the same output."""
+MODEL is an ONNX file, a transformers checkpoint in a local folder or on the Hugging Face hub (hf:), or a torchvision network with
+its published weights. Options that you do not give are read from the model or found by trial, and printed. The files are
+written only if the network gives the same output in stages and as a whole."""
 
 
 def number(text: str) -> float:
@@ -71,7 +70,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _add_cut_options(group: argparse._ArgumentGroup) -> None:
-    help = "the end of each stage, in order: a tensor, node or module; A+B where several tensors cross (default: auto)"
+    help = "the end of each stage, in order: a tensor, node or module; A+B to cut two branches together (default: auto)"
     group.add_argument("--at", default="auto", metavar="auto|NAME,NAME", help=help)
     group.add_argument("--stages", type=positive, metavar="N", help="with --at auto: number of stages (default: 3)")
     help = (
@@ -100,7 +99,7 @@ def _add_class_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--output", metavar="NAME", help=help)
     help = (
         "class names, separated by commas, or a file of them: one per line, a JSON list, a JSON object of id: name, or a data "
-        "set's classes.json, which may have their colours; none if the output is a map of numbers, such as depth"
+        "set's classes.json, with optional colours; none if the output is a map of numbers, such as depth"
     )
     group.add_argument("--classes", metavar="NAMES|FILE|none", help=help)
     group.add_argument("--ignore", type=int, metavar="ID", help="id of pixels without a class (default: 255)")

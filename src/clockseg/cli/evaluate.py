@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """Measure the accuracy and speed of schedules.
 
 DATA is a folder of clips (CLIP/images/*, CLIP/labels/*.png for some or all frames, classes.json beside the clips), one such
-clip, a folder of pictures, a video, or a data set in its official layout (see docs/datasets.md).
+clip, a folder of images, a video, or a data set in its official layout (see docs/datasets.md).
 
 With labels, the table has the mIoU and the share of the every-frame mIoU that a schedule keeps. Agreement compares with the
 uncut network on every frame, and needs no labels; for a network that outputs numbers, such as depth, it is the relative
@@ -53,12 +53,9 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--map", type=Path, metavar="FILE", help=help)
     add_schedule_options(parser, several=True)
-    help = (
-        "another network to compare with, run on every frame, such as street for street-large; repeat "
-        "the option for several"
-    )
+    help = "another network to compare with, run on every frame, such as street for street-large; repeatable"
     parser.add_argument("--baseline", action="append", default=[], metavar="NETWORK", help=help)
-    add_network_options(parser, default=ANY_VIDEO, or_else=f", as of segment; {DRIVING} for clips with labels")
+    add_network_options(parser, default=ANY_VIDEO, or_else=f"; {DRIVING} for clips with labels")
     add_frames_options(parser)
     help = "write all figures to a CSV file, or the table to a LaTeX file"
     parser.add_argument("--table", type=Path, metavar="FILE.csv|tex", help=help)

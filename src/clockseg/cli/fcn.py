@@ -13,9 +13,9 @@ from clockseg.errors import UsageError
 DESCRIPTION = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write NAME.onnx and its sidecar NAME.json.
 
 The architecture, its width and its classes are recognized from the layers, and each name and shape is checked. Layer names
-of 2014, full interpolation matrices, and the 20th class of older networks for Cityscapes are converted. Networks trained at
-once scale pool4 and pool3 by constant factors. These are folded into the weights after them if the file has them as layers;
-if it does not, give --at-once. The network takes frames of any height and width."""
+of 2014 and full interpolation matrices are converted, and the meaningless 20th class of older networks for Cityscapes is
+dropped. Networks trained at once scale pool4 and pool3 by constant factors, which are folded into the weights. If the file does
+not have them as layers, give --at-once. The network takes frames of any height and width."""
 
 
 def add_parser(commands: Any) -> None:
@@ -26,7 +26,7 @@ def add_parser(commands: Any) -> None:
     add_new_network_options(parser)
     help = "names of the classes; FILE.json is a data set's classes.json (default: by the number of classes)"
     parser.add_argument("--labels", metavar="voc|nyud|cityscapes|FILE.json", help=help)
-    help = "mean of the images it was trained on (default: that of --labels)"
+    help = "mean of the training images (default: that of --labels)"
     parser.add_argument("--mean", type=_mean, metavar="B,G,R", help=help)
     help = "the network was trained with factors .01 and .0001 on pool4 and pool3, which are not in the file"
     parser.add_argument("--at-once", action="store_true", help=help)

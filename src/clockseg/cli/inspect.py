@@ -28,10 +28,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add ``clockseg inspect`` and its options."""
     help = "show a network's stages, cuts and groups, and the cost of each on this machine"
     parser = new_command(commands, "inspect", run, help=help, description=DESCRIPTION)
-    help = f"{NETWORK_HELP} (default: {DRIVING}); of an ONNX file without a sidecar, the cut candidates are shown"
+    help = f"{NETWORK_HELP} (default: {DRIVING})"
     parser.add_argument("network", nargs="?", default=DRIVING, metavar="NETWORK", help=help)
     add_group(parser, "network", *ENGINE)
-    parser.add_argument("--repeat", type=positive, default=30, metavar="N", help="runs to time (default: 30)")
+    parser.add_argument("--repeat", type=positive, default=30, metavar="N", help="timed runs (default: 30)")
     group = parser.add_argument_group("cut candidates")
     group.add_argument("--cuts", action="store_true", help="list the candidates and the choice of cut --at auto")
     help = "with --cuts: the tensor that candidates must lead to (default: the sidecar's or the first output)"

@@ -50,7 +50,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         nargs="+",
         metavar="SOURCE",
         help="a camera such as /dev/video0, a URL (rtsp, http(s), udp, rtp, tcp, rtmp; srt if FFmpeg supports it), - for a pipe "
-        "on standard input, or a video file; files, also through a pipe if they state their duration, are played at their own speed",
+        "on standard input, or a video file. Files are played at their own speed, and so are piped files that state their duration",
     )
     _add_live_options(parser.add_argument_group("live"))
     _add_output_options(parser.add_argument_group("output"))
@@ -72,7 +72,7 @@ def _add_live_options(group: argparse._ArgumentGroup) -> None:
         "(default: latest)"
     )
     group.add_argument("--drop", choices=("latest", "all"), default="latest", help=help)
-    help = "consecutive attempts, with growing pauses, before a lost source that has worked is given up (default: 10)"
+    help = "consecutive attempts, with growing pauses, before a lost source is given up (default: 10)"
     group.add_argument("--reconnect", type=count, default=10, metavar="N", help=help)
     help = (
         "an FFmpeg option for the source, such as video_size=1280x720, framerate=30 or rtsp_transport=udp; repeatable"
@@ -85,8 +85,8 @@ def _add_live_options(group: argparse._ArgumentGroup) -> None:
 
 def _add_output_options(group: argparse._ArgumentGroup) -> None:
     help = (
-        "serve a page to watch the results; reachable from this machine only unless HOST is given, and then protected by a "
-        "token in its address"
+        "serve a page to watch the results, to this machine only; with HOST also to others, protected by a token in the "
+        "address"
     )
     group.add_argument("--serve", metavar="[HOST:]PORT", help=help)
     group.add_argument("--out", type=Path, metavar="DIR", help="write a result folder per source")

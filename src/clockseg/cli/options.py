@@ -118,9 +118,9 @@ def working_size(text: str) -> int | tuple[int, int] | str:
 
 
 NETWORK_HELP = (
-    f"a bundled network ({', '.join(INSTALLED)}), FILE.onnx with its sidecar FILE.json as cut writes them, a plain FILE.onnx, "
-    "FILE.xml of OpenVINO or FILE.tflite, which run uncut, with their normalisation in a FILE.json that you write, "
-    "hf:ORG/NAME[@REVISION] or torchvision:NAME, which are downloaded and cut on first use, or hf:DIRECTORY"
+    f"a bundled network ({', '.join(INSTALLED)}); FILE.onnx with the sidecar FILE.json that cut wrote; an uncut FILE.onnx, "
+    "FILE.xml (OpenVINO) or FILE.tflite, with its normalisation in a FILE.json that you write; or hf:ORG/NAME[@REVISION], "
+    "hf:DIRECTORY or torchvision:NAME, which are cut on first use"
 )
 
 
@@ -155,12 +155,12 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "SPEC",
         "help": "how outputs are propagated to frames without a firing: identity (reuse as is), "
         '"warp(flow|codec|auto, scale=0.5)" (forward motion compensation) or "interpolate(flow)" (from the key frames on '
-        "both sides; files only); default: the schedule's own carry, otherwise identity",
+        "both sides; in live only with --lookahead) (default: the schedule's own carry, otherwise identity)",
     },
     "--layout": {
         "metavar": "SPEC",
-        "help": "directory layout of DATA: clips, pascal, nyud, youtube_objects, cityscapes, camvid or davis, with options "
-        'as in "pascal(split=\'seg11valid\')"; "translated(shift=16, of=pascal)" turns its pictures into sequences; or '
+        "help": "layout of the data: clips, pascal, nyud, youtube_objects, cityscapes, camvid or davis, with options "
+        'as in "pascal(split=\'seg11valid\')"; "translated(shift=16, of=pascal)" makes sequences of its images; or '
         "package.module:function (default: detected)",
     },
     "--every": {"type": positive, "default": 1, "metavar": "N", "help": "process every N-th frame only (default: 1)"},
@@ -169,7 +169,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "type": positive,
         "default": MAX_PIXELS,
         "metavar": "N",
-        "help": "refuse larger pictures before decoding them (default: %(default)s pixels)",
+        "help": "refuse larger frames before decoding them (default: %(default)s pixels)",
     },
     "--write": {"type": kinds, "metavar": "KINDS"},
     "--overwrite": {"action": "store_true", "help": "replace existing results"},

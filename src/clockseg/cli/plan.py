@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from clockseg.planning.command_time import CommandPromise
     from clockseg.planning.planner import Plan, Trial, Variant
 
-DESCRIPTION = """Find the best way to run a network on your video: the schedule, and the network, size and precision if several are given.
+DESCRIPTION = """Find the best schedule for your video, and the best network, size and precision if several are given.
 
 Every network runs once on up to --limit frames. Many schedules (clock, rate, carry) are then replayed on the recording,
 with exactly the labels of a real run; their time is predicted from the measured time of each kind of frame. The
-reference is the output of the first network, at the first size and precision, on every frame; its uncut time counts as 1. The
-plan is chosen on half of the video, in alternating blocks, and checked on the other half. Both agreements are printed, and the
-worse one is promised. At the end, clockseg segment runs on up to 240 frames of the video, at most --limit, to measure the time
-of the whole command.
+reference is the first network, uncut, at the first size and precision: agreement is measured against its output on every
+frame, and its time counts as 1. The plan is chosen on half of the video, in alternating blocks, and checked on the other half.
+Both agreements are printed, and the lower one is promised. At the end, clockseg segment runs on up to 240 of these frames to
+measure the time of the whole command.
 
 FILE.toml holds the network and the schedule; use it with clockseg segment VIDEO --schedule FILE.toml --out DIR."""
 
@@ -56,7 +56,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument("--clock", action="append", default=[], metavar="SPEC", help=help)
     add_options(group, "--every", help="use every N-th frame only (default: 1)")
     add_options(group, "--limit", default=400, help="frames to use, of all videos together (default: 400)")
-    help = "disk space for recordings, in the folder for temporary files; fewer frames are used if it is full (default: 2000)"
+    help = "disk space for recordings, in the folder for temporary files, which may limit the frames (default: 2000)"
     group.add_argument("--disk", type=positive, default=2000, metavar="MB", help=help)
     text = "outputs of clockseg segment for which its time is predicted (default: labels,overlay,trace)"
     add_options(parser, "--write", help=text)

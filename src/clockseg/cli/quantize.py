@@ -38,11 +38,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     help = "write a network in 8 bits, calibrated on video"
     parser = new_command(commands, "quantize", run, help=help, description=DESCRIPTION)
     parser.add_argument("network", metavar="NET", help="a bundled network, or FILE.onnx with its sidecar beside it")
-    add_data_options(parser, "VIDEO", "videos, clips, folders of pictures; labels are not read")
+    add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
     add_new_network_options(parser)
     help = "frames to calibrate on, evenly spaced (default: 60)"
     parser.add_argument("--frames", type=positive, default=60, metavar="N", help=help)
-    parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="runs to time (default: 20)")
+    parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="timed runs (default: 20)")
     add_options(parser, "--json")
     group = parser.add_argument_group("network")
     add_options(group, "--size", help="working size to calibrate at and to store in NAME.json (default: the network's)")

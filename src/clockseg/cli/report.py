@@ -16,14 +16,14 @@ others are compared with it. The file needs no internet connection and opens fro
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``clockseg report`` and its options."""
-    help = "write a page that shows runs: the video with its masks, what fired when, and what it cost"
+    help = "write an HTML page that shows when each stage fired, beside the video"
     parser = new_command(commands, "report", run, help=help, description=DESCRIPTION)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a folder that clockseg segment wrote")
     help = "file to write (default: report.html in the first RUN)"
     parser.add_argument("--out", type=Path, metavar="FILE.html", help=help)
     help = (
-        "embed a small copy of the video in the page, reference the video where it is (the page then has to stay in its "
-        "folder), or show none (default: auto, which embeds up to 3000 frames)"
+        "embed a small copy of the video, link to the video (the page then has to stay in its folder), or show none "
+        "(default: auto, which embeds up to 3000 frames)"
     )
     parser.add_argument("--video", choices=("auto", "embed", "reference", "none"), default="auto", help=help)
     help = "path of the video, if it has moved since it was segmented"

@@ -33,7 +33,7 @@ EXPERIMENTS = {
     "pipeline": "the same on video: NYUDv2 and YouTube-Objects",
     "fixed-rate": "skip-frame, exponential and alternating, on translated stills",
     "schedules": "all schedules on NYUDv2, YouTube-Objects and Cityscapes",
-    "adaptive-curve": "accuracy of the adaptive clock by firing rate and cost, compared with a pixel clock",
+    "adaptive-curve": "accuracy of the adaptive clock by fire rate and cost, compared with a pixel clock",
     "adaptive-videos": "single videos: when the adaptive clock fires, and what it costs",
 }
 

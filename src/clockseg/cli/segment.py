@@ -81,7 +81,7 @@ def _add_part_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--start", type=moment, metavar="TIME", help=text)
     group.add_argument("--end", type=moment, metavar="TIME", help="last moment to process (default: the end)")
     add_options(group, "--max-pixels")
-    text = "refuse videos whose header claims more hours (default: %(default)g)"
+    text = "refuse videos whose header states more hours (default: %(default)g)"
     group.add_argument("--max-hours", type=above_zero, default=MAX_HOURS, metavar="N", help=text)
 
 

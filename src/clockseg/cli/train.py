@@ -32,9 +32,10 @@ CLOCK = """Train a clock: a small network that predicts how much a firing would 
 
 The network runs once on every frame of VIDEO, which needs no labels. Schedules that fire at random intervals are then
 replayed under --carry, and the clock learns to predict the share of labels that differ from the network's own. The clock
-reads small pictures of this frame and of the last firing, and the motion residual. NAME.onnx is the clock: learned("NAME.onnx", threshold), or
-budget(learned("NAME.onnx"), network_rate=0.25). NAME.json holds its inputs and its scores on the last fifth of the frames,
-which are held out."""
+reads thumbnails of this frame and of the last firing, and the motion residual. NAME.json holds its inputs and its scores on
+the last fifth of the frames, which are held out.
+
+Use the clock as learned("NAME.onnx", threshold) or budget(learned("NAME.onnx"), network_rate=0.25)."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -42,20 +43,20 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "train",
         help="train a clock for a network",
-        description="Train an addition to a network from unlabelled video. Options: clockseg train clock --help",
+        description="Train a clock for a network on unlabelled video. Options: clockseg train clock --help",
     )
     kinds = parser.add_subparsers(metavar="KIND", required=True)
-    help = "a clock that predicts what a firing would change, from unlabelled video"
+    help = "a clock that predicts how much a firing would change"
     parser = new_command(kinds, "clock", run, help=help, description=CLOCK)
-    add_data_options(parser, "VIDEO", "videos, clips, folders of frames; labels are not read")
+    add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
     add_options(parser, "--network", default=DRIVING, help=f"{NETWORK_HELP} (default: {DRIVING})")
     add_new_network_options(parser)
     group = parser.add_argument_group("training")
     help = 'carry that the clock will run under: identity, or "warp(flow|codec|auto, scale=0.5)" (default: warp(flow))'
     group.add_argument("--carry", default="warp(flow)", metavar="SPEC", help=help)
-    help = "frames of video to run the network on, the first of each clip (default: 600)"
+    help = "frames to run the network on, the first ones of each clip (default: 600)"
     group.add_argument("--frames", type=positive, default=600, metavar="N", help=help)
-    group.add_argument("--steps", type=positive, default=1500, metavar="N", help="steps (default: 1500)")
+    group.add_argument("--steps", type=positive, default=1500, metavar="N", help="training steps (default: 1500)")
     group.add_argument("--seed", type=count, default=0, metavar="N", help="random seed (default: 0)")
     add_options(parser, "--json")
     add_group(parser, "engine", *ENGINE)

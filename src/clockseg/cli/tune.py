@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 DESCRIPTION = """Find the threshold at which a clock fires on a given share of frames, on unlabelled video.
 
 Every stage runs once on every frame and is recorded. Schedules are then replayed on the recording, with exactly the decisions
-of a real run. Rates do not count the first frame of each clip. The schedule is printed, and with --out written to a file for
---schedule FILE.toml.
+of a real run. Rates do not count the first frame of each clip. The schedule is printed, and written to the file of --out.
 
-With a fixed threshold the fire rate follows the motion, so it changes from video to video. By default the schedule is
-therefore paced: its threshold starts at the one found and then adapts to keep the rate. --keep threshold gives the
-paper's clock with a fixed threshold; the curve printed is that of the fixed threshold."""
+The fire rate at a fixed threshold changes from video to video. By default the schedule is therefore paced: its threshold
+starts at the one found, and then adapts to keep the rate. --keep threshold gives the paper's clock with a fixed threshold. The
+printed curve is that of fixed thresholds."""
 
 NEAR = 0.03
 """Warn if the rate found is further than this from the one asked for."""
@@ -46,7 +45,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     help = "find the threshold for a fire rate, on unlabelled video"
     parser = new_command(commands, "tune", run, help=help, description=DESCRIPTION)
     add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
-    help = "share of frames that should fire, 0 to 1"
+    help = "share of the frames on which the clock should fire, 0 to 1"
     parser.add_argument("--fire-rate", required=True, type=share, metavar="RATE", help=help)
     group = parser.add_argument_group("clock")
     help = (
@@ -55,8 +54,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument("--clock", default="adaptive({})", metavar="SPEC", help=help)
     group.add_argument("--cap", type=positive, metavar="N", help="fire at least every N frames")
     help = (
-        "keep the fire rate by adapting the threshold, or keep the threshold, as in the paper and for clocks that can't be "
-        "paced (default: rate)"
+        "keep the fire rate by adapting the threshold, or keep the threshold, as in the paper (default: rate; clocks that "
+        "can't be paced need threshold)"
     )
     group.add_argument("--keep", choices=("rate", "threshold"), default="rate", help=help)
     add_network_options(parser)
