@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def live(
     out: Path | None = None,
     write: Sequence[str] = (),
     overwrite: bool = False,
-    until: Until | None = None,
+    until: Until = Until(),
     on_message: Callable[[Source, str], None] = lambda source, sentence: None,
     on_frame: Callable[[int, Channel, Shown], None] = lambda number, channel, shown: None,
 ) -> tuple[LiveResult, ...]:
@@ -102,7 +103,6 @@ def live(
     found = [source(text) for text in sources]
     _check(found, latency_seconds, lookahead)
     schedule, carry = _carrying(schedule, carry, len(net), lookahead, partial(on_message, found[0]))
-    until = until or Until()
     with ExitStack() as stack:
         recorders = _recorders(found, net, out, write, overwrite, stack)
         changed, channels, began = threading.Condition(), list[Channel](), time.perf_counter()
@@ -112,19 +112,14 @@ def live(
             opening = partial(connect, one, options=options, max_pixels=max_pixels)
             feed = Feed(opening, line, tries=reconnect, on_message=partial(on_message, one))
             channels.append(Channel(one, feed, line, net, made, began=began, lookahead=lookahead, limit=until.frames))
-
-        def told(number: int, shown: Sequence[Shown]) -> None:
-            channel, recorder = channels[number], recorders[number]
-            for each in shown:
-                if recorder is not None:
-                    recorder.put(each, channel.fps)
-                on_frame(number, channel, each)
-
         stack.callback(_stop, channels)
-        for number in _in_turn(channels, changed, until):
-            told(number, channels[number].step())
-        for number, channel in enumerate(channels):
-            told(number, channel.end())
+        turns = ((number, channels[number].step()) for number in _in_turn(channels, changed, until))
+        ends = ((number, channel.end()) for number, channel in enumerate(channels))
+        for number, shown in chain(turns, ends):
+            for each in shown:
+                if (recorder := recorders[number]) is not None:
+                    recorder.put(each, channels[number].fps)
+                on_frame(number, channels[number], each)
         wall = time.perf_counter() - began
         summaries = [channel.summary(name, latency_seconds, wall) for channel in channels]
         return tuple(map(_result, channels, recorders, summaries))
