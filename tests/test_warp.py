@@ -64,6 +64,8 @@ def test_a_shift_moves_every_kind_of_map() -> None:
     labels = ramp[0, :1].astype(np.uint8)
     assert carry.move(labels, shift(1.6))[0, 0].tolist() == [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11, 11]
     assert carry.move(labels.astype(np.int32), shift(1.6))[0, 0, :3].tolist() == [2, 3, 4]
+    assert carry.move(labels[None].astype(np.int64), shift(1.6))[0, 0, 0, :3].tolist() == [2, 3, 4]
+    assert carry.move(labels > 4, shift(1.6))[0, 0, :4].tolist() == [False, False, False, True]
 
 
 def test_many_channels_move_as_one() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from clockseg.errors import UsageError
 from clockseg.libraries import opencv
 from clockseg.types import Array
 
@@ -131,6 +132,43 @@ def laid(
     if any(edges):
         field = cv2.copyMakeBorder(field, *edges, cv2.BORDER_REPLICATE if edge else cv2.BORDER_CONSTANT)
     return np.asarray(field)
+
+
+def as_plane(value: Any, name: str, *, bytes_are_labels: bool) -> Array:
+    """Return a map, an array or a tensor, as a plane that ``resampled`` takes: its channels come last.
+
+    Numbers are floats [1, channels, h, w], [1, h, w] or [h, w]. Labels are of any other type, [1, 1, h, w], [1, h, w] or [h, w];
+    bytes [1, channels, h, w] are numbers unless ``bytes_are_labels``. ``UsageError`` for anything else.
+    """
+    if type(value).__module__ == "torch":
+        value = value.detach().cpu()
+        value = (value.float() if value.is_floating_point() else value).numpy()
+    array = np.asarray(value)
+    # numpy knows bfloat16, which engines may compute in, only as an extension type, whose kind is "V".
+    numbers = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+    numbers = numbers or (array.dtype == np.uint8 and array.ndim == 4 and not bytes_are_labels)
+    flat = array.ndim > 1 and set(array.shape[:-2]) <= {1}
+    if numbers and (flat or (array.ndim == 4 and array.shape[0] == 1)):
+        return np.ascontiguousarray(array.reshape(-1, *array.shape[-2:]).transpose(1, 2, 0), np.float32)
+    if flat and array.dtype.kind in "biu":
+        return np.asarray(array.reshape(array.shape[-2:]), np.uint8 if array.dtype.kind == "b" else None)
+    kind = f"{array.dtype} {list(array.shape)}" if array.ndim else type(value).__name__
+    raise UsageError(
+        f"{name} is {kind}, no map: floats [1, channels, h, w], or labels [1, h, w] or [h, w]; channels of integers can't be "
+        'interpolated. Use the carry identity, or warp the output alone: warp(flow, of="output").'
+    )
+
+
+def from_plane(plane: Array, like: Any) -> Any:
+    """Return a plane in the shape and type of the array or tensor that it was made from."""
+    channels_first = np.ascontiguousarray(plane.transpose(2, 0, 1) if plane.ndim == 3 else plane).reshape(like.shape)
+    if plane.ndim == 3 and str(like.dtype).endswith("uint8"):
+        channels_first = np.rint(channels_first)
+    if type(like).__module__ == "torch":
+        import torch
+
+        return torch.as_tensor(channels_first).to(like)
+    return channels_first.astype(like.dtype, copy=False)
 
 
 def resampled(plane: Array, places: Array) -> Array:

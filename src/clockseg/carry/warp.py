@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from clockseg.carry.motion import Motion, Sight, resampled
+from clockseg.carry.motion import Motion, Sight, as_plane, from_plane, resampled
 from clockseg.clocks.expressions import Written
 from clockseg.clockwork.carry import Of
 from clockseg.errors import UsageError
@@ -118,34 +118,7 @@ def working_size(prepared: Any, image: Any) -> tuple[Size, tuple[float, float]]:
 
 
 def _moved(value: Any, motion: Motion, name: str) -> Any:
-    """Warp one array or tensor, [1, channels, h, w], [1, h, w] or [h, w]; a map of channels is laid out as [1, h, w, channels]."""
-    if type(value).__module__ == "torch":
-        import torch
-
-        array = (value.float() if value.is_floating_point() else value).detach().cpu().numpy()
-        return torch.from_numpy(np.ascontiguousarray(_moved(array, motion, name))).to(value)
-    if not isinstance(value, np.ndarray):
-        raise _no_map(name, type(value).__name__)
-    if value.ndim == 1:
+    if np.ndim(value) == 1:
         return value
-    whole = value.dtype.kind in "iu"
-    if not 2 <= value.ndim <= 4 or (value.ndim > 2 and value.shape[0] != 1):
-        raise _no_map(name, f"{value.dtype} {list(value.shape)}")
-    if whole and value.dtype != np.uint8 and value.ndim == 4:
-        raise UsageError(
-            f"{name} is {value.dtype}: integers can't be interpolated, so it can't be warped; use the carry identity."
-        )
-    height, width = value.shape[-2:]
-    channels_last = value.reshape(-1, height, width).transpose(1, 2, 0)
-    plane = np.ascontiguousarray(channels_last[..., 0] if whole and value.ndim < 4 else channels_last)
-    found = resampled(plane, motion.places(height, width))
-    found = np.rint(found) if whole and value.ndim == 4 else found
-    found = found.astype(value.dtype, copy=False)
-    return (found if found.ndim == 2 else found.transpose(2, 0, 1)).reshape(value.shape)
-
-
-def _no_map(name: str, shape: str) -> UsageError:
-    return UsageError(
-        f"{name} is {shape}, no map [1, channels, h, w], and can't be warped; "
-        'use the carry identity, or warp the output alone (of="output").'
-    )
+    plane = as_plane(value, name, bytes_are_labels=False)
+    return from_plane(resampled(plane, motion.places(*plane.shape[:2])), value)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from clockseg.carry.motion import Motion, by_channels, in_rows, laid, resampled
+from clockseg.carry.motion import Motion, as_plane, by_channels, from_plane, in_rows, laid, resampled
 from clockseg.errors import UsageError
 from clockseg.graph.part import Pick
 from clockseg.libraries import opencv
@@ -41,7 +41,11 @@ class Maps:
     def of(cls, value: Any) -> Maps:
         """Extract the maps from an array or a mapping of arrays; ``UsageError`` if it has none."""
         arrays = value if isinstance(value, Mapping) else {"": value}
-        found = {name: _plane(name, array) for name, array in arrays.items() if np.ndim(array) > 1}
+        found = {
+            name: as_plane(array, name or "the output", bytes_are_labels=True)
+            for name, array in arrays.items()
+            if np.ndim(array) > 1
+        }
         if not found:
             raise UsageError(
                 "interpolate averages maps, which are arrays [1, channels, h, w] or [h, w]; this network's output is made "
@@ -52,8 +56,8 @@ class Maps:
     def value(self) -> Any:
         """Return the maps in the shapes and types of the value that they were extracted from."""
         if not isinstance(self.given, Mapping):
-            return _shaped(self.planes[""], self.given)
-        return {**self.given, **{name: _shaped(plane, self.given[name]) for name, plane in self.planes.items()}}
+            return from_plane(self.planes[""], self.given)
+        return {**self.given, **{name: from_plane(plane, self.given[name]) for name, plane in self.planes.items()}}
 
     def moved(self, motion: Motion) -> Maps:
         """Return the maps warped along ``motion``: bilinearly, or by nearest neighbour for labels."""
@@ -130,35 +134,6 @@ def _vote(planes: Sequence[Array], weights: Sequence[Array]) -> Array:
     ballots = list(zip(planes, weights, strict=True))
     votes = np.stack([sum((np.where(plane == other, weight, 0) for other, weight in ballots), 0.0) for plane in planes])
     return np.asarray(np.choose(votes.argmax(axis=0), planes))
-
-
-def _plane(name: str, array: Any) -> Array:
-    """Return an array as a plane: floats [1, channels, h, w], or labels [1, 1, h, w], [1, h, w] or [h, w]."""
-    if type(array).__module__ == "torch":
-        array = array.detach().cpu()
-        array = (array.float() if array.is_floating_point() else array).numpy()
-    array = np.asarray(array)
-    # numpy knows bfloat16, which engines may compute in, only as an extension type, whose kind is "V".
-    floats = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
-    if array.ndim == 4 and array.shape[0] == 1 and floats:
-        return np.ascontiguousarray(array[0].transpose(1, 2, 0), np.float32)
-    if array.ndim > 1 and set(array.shape[:-2]) <= {1} and (floats or array.dtype.kind in "biu"):
-        plane = array.reshape(array.shape[-2:])
-        if floats:
-            return np.ascontiguousarray(plane, np.float32)[..., None]
-        return np.asarray(plane, np.uint8 if array.dtype.kind == "b" else None)
-    raise UsageError(
-        f"{name or 'the output'} is {array.dtype} {list(array.shape)}, not a map [1, channels, h, w] or [h, w], so it can't be "
-        "interpolated. Use the carry identity."
-    )
-
-
-def _shaped(plane: Array, like: Any) -> Any:
-    """Return a plane in the shape and type of the array that it was made from."""
-    channels_first = np.ascontiguousarray(plane.transpose(2, 0, 1) if plane.ndim == 3 else plane).reshape(like.shape)
-    if type(like).__module__ == "torch":
-        return __import__("torch").as_tensor(channels_first).to(like)
-    return channels_first.astype(like.dtype, copy=False)
 
 
 class KeyMaps(NamedTuple):
