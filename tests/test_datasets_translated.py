@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg.datasets import Clip, read_data, translate
-from clockseg.datasets.translated import FRAMES, Window
+from clockseg.datasets.translated import FRAMES, window
 from clockseg.errors import DataError, UsageError
 from dataset_trees import save, scene, voc, write_list
 
@@ -28,13 +28,13 @@ def still(folder: Path, size: tuple[int, int], name: str = "still") -> Clip:
 def test_expected_9_500_pixels_leave_a_window_of(shift: int, length: int) -> None:
     wide, tall = np.zeros((375, 500, 3), np.uint8), np.zeros((500, 375), np.uint8)
     for index in range(FRAMES):
-        assert Window(shift)(wide, index).shape == (375, length, 3)
-        assert Window(shift)(tall, index).shape == (length, 375)
+        assert window(wide, index, shift=shift).shape == (375, length, 3)
+        assert window(tall, index, shift=shift).shape == (length, 375)
 
 
 @pytest.mark.parametrize(("shift", "length"), [(16, 400), (32, 320)])
 def test_camvid_stills_leave_a_window_of(shift: int, length: int) -> None:
-    assert Window(shift)(np.zeros((360, 480, 3), np.uint8), 0).shape == (360, length, 3)
+    assert window(np.zeros((360, 480, 3), np.uint8), 0, shift=shift).shape == (360, length, 3)
 
 
 def test_expected_9_736_pictures_give_4416_frames_of_which_2944_are_scored(tmp_path: Path) -> None:
@@ -59,9 +59,9 @@ def test_frame_k_shows_the_picture_from_k_times_shift_on(width: int, height: int
     length = max(height, width) - 5 * shift
     if length <= 0:
         with pytest.raises(DataError, match="longer side"):
-            Window(shift)(picture, index)
+            window(picture, index, shift=shift)
         return
-    seen = Window(shift)(picture, index)
+    seen = window(picture, index, shift=shift)
     assert seen.shape == ((height, length) if width > height else (length, width))
     at = (0, index * shift) if width > height else (index * shift, 0)
     assert np.array_equal(seen, picture[at[0] : at[0] + seen.shape[0], at[1] : at[1] + seen.shape[1]])
@@ -87,7 +87,7 @@ def test_only_frames_2_to_5_are_scored(tmp_path: Path) -> None:
 
 def test_trap_17_a_square_picture_moves_vertically() -> None:
     picture = np.arange(30 * 30).reshape(30, 30)
-    assert np.array_equal(Window(2)(picture, 3), picture[6:26])
+    assert np.array_equal(window(picture, 3, shift=2), picture[6:26])
 
 
 def test_trap_17_a_short_picture_is_refused_by_name(tmp_path: Path) -> None:

@@ -53,9 +53,9 @@ def test_the_mask_is_the_class_of_the_shot(data: Path) -> None:
 
 def test_trap_13_a_mask_counts_where_it_is_brighter_than_15(tmp_path: Path) -> None:
     mask = np.kron(np.array([[0, 15], [16, 255]], np.uint8), np.ones((16, 16), np.uint8))
-    found = official.ShotMask(5)(save(tmp_path / "00001.jpg", mask, quality=100))
+    found = official.read_youtube_mask(save(tmp_path / "00001.jpg", mask, quality=100))
     assert found.shape == (500, 500)
-    assert (found[::250, ::250].tolist(), np.unique(found).tolist()) == ([[0, 0], [5, 5]], [0, 5])
+    assert (found[::250, ::250].tolist(), np.unique(found).tolist()) == ([[0, 0], [1, 1]], [0, 1])
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_trap_13_a_mask_counts_where_it_is_brighter_than_15(tmp_path: Path) -> N
 def test_trap_13_the_longer_side_becomes_500_the_other_is_rounded_down(tmp_path: Path, size, scaled) -> None:
     picture = save(tmp_path / "frame0001.jpg", scene(*size))
     assert official.read_youtube_frame(picture).shape == (scaled[1], scaled[0], 3)
-    assert official.ShotMask(1)(picture).shape == (scaled[1], scaled[0])
+    assert official.read_youtube_mask(picture).shape == (scaled[1], scaled[0])
 
 
 def test_trap_13_frames_are_scaled_smoothly_and_labels_are_not() -> None:

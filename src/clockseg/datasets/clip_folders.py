@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clockseg.datasets.classes import read_classes
 from clockseg.datasets.clips import Clip
-from clockseg.datasets.folders import absolute, files, folders, name_of, pictures
+from clockseg.datasets.folders import absolute, files, folders, name_of
 from clockseg.errors import DataError
 from clockseg.video.images import IMAGE_SUFFIXES
 
@@ -35,7 +35,7 @@ def read(path: Path) -> list[Clip]:
     inside = [path] if _is_clip(path) else [folder for folder in folders(path) if _is_clip(folder)]
     if inside:
         return [_clip(folder) for folder in inside]
-    found = pictures(path)
+    found = files(path)
     if found:
         return [Clip(name_of(path), path, found, (None,) * len(found))]
     raise DataError(f"{path}: contains no clip and no picture. {LAYOUT}")
@@ -46,7 +46,7 @@ def _is_clip(folder: Path) -> bool:
 
 
 def _clip(folder: Path) -> Clip:
-    found = pictures(folder / "images")
+    found = files(folder / "images")
     if not found:
         raise DataError(f"{folder}: no pictures in {folder / 'images'} ({' '.join(IMAGE_SUFFIXES)}).")
     by_stem = {picture.stem: picture for picture in found}
@@ -66,7 +66,7 @@ def _clip(folder: Path) -> Clip:
 
 def _labels(folder: Path) -> dict[str, Path]:
     """Return the label maps by their stems; ``DataError`` for other formats, which would otherwise be ignored silently."""
-    for file in files(folder, IMAGE_SUFFIXES):
+    for file in files(folder):
         if file.suffix.lower() != ".png":
             raise DataError(f"label {file} is not a PNG; lossy formats change ids. Write label maps as 8-bit grey PNG.")
     found = {label.stem: label for label in files(folder, (".png",))}

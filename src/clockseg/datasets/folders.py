@@ -22,19 +22,17 @@ def entries(folder: Path) -> list[Path]:
     return sorted(found, key=lambda entry: natural_key(entry.name))
 
 
-def files(folder: Path, suffixes: tuple[str, ...]) -> tuple[Path, ...]:
-    """Return the files in a folder with one of these suffixes, in natural order."""
-    return tuple(file for file in entries(folder) if file.suffix.lower() in suffixes and file.is_file())
+def files(folder: Path, suffixes: tuple[str, ...] = IMAGE_SUFFIXES, *, what: str = "") -> tuple[Path, ...]:
+    """Return the files in a folder with one of these suffixes, in natural order; if ``what`` says what they are, at least one."""
+    found = tuple(file for file in entries(folder) if file.suffix.lower() in suffixes and file.is_file())
+    if what and not found:
+        raise missing(folder, what)
+    return found
 
 
 def folders(folder: Path) -> tuple[Path, ...]:
     """Return the folders in a folder, in natural order."""
     return tuple(entry for entry in entries(folder) if entry.is_dir())
-
-
-def pictures(folder: Path) -> tuple[Path, ...]:
-    """Return the pictures in a folder, in natural order."""
-    return files(folder, IMAGE_SUFFIXES)
 
 
 def name_of(path: Path) -> str:

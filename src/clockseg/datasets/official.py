@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -29,7 +29,7 @@ import numpy as np
 from clockseg.datasets import known_classes as known
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, read_picture
-from clockseg.datasets.folders import SEE_DOCS, files, folders, missing, pictures, read_lines, required
+from clockseg.datasets.folders import SEE_DOCS, files, folders, missing, read_lines, required
 from clockseg.datasets.labels import Mapped, read_index_png, read_labels_png
 from clockseg.errors import DataError, UsageError, nearest, whole_number
 from clockseg.types import Array, Image, Labels
@@ -146,11 +146,8 @@ def youtube_objects(path: Path) -> list[Clip]:
 
 
 def _youtube_clip(shot: Path, label: int) -> Clip:
-    masks, frames = _numbered(shot / "labels"), _numbered(shot / "images")
-    if not masks:
-        raise missing(shot / "labels", "the masks of the shot, NNNNN.jpg")
-    if not frames:
-        raise missing(shot / "images", "the frames of the shot, frameNNNN.jpg")
+    masks = _numbered(shot / "labels", "the masks of the shot, NNNNN.jpg")
+    frames = _numbered(shot / "images", "the frames of the shot, frameNNNN.jpg")
     numbers = range(min(masks), max(frames) + 1)  # without gaps, so that every tenth frame is labelled
     for number in (*numbers, *masks):
         if number not in frames:
@@ -160,13 +157,15 @@ def _youtube_clip(shot: Path, label: int) -> Clip:
     images = tuple(frames[number] for number in numbers)
     labels = tuple(masks.get(number) if number >= FIRST_SCORED else None for number in numbers)
     clip = Clip(name, shot, images, labels, known.YOUTUBE_OBJECTS)
-    return replace(clip, read_image=read_youtube_frame, read_labels=ShotMask(label))
+    return replace(
+        clip, read_image=read_youtube_frame, read_labels=Mapped.of({1: label}, others=None, read=read_youtube_mask)
+    )
 
 
-def _numbered(folder: Path) -> dict[int, Path]:
+def _numbered(folder: Path, what: str) -> dict[int, Path]:
     """Return the files by the number at the end of their names."""
     found = {}
-    for file in files(folder, (".jpg", ".jpeg", ".png")):
+    for file in files(folder, (".jpg", ".jpeg", ".png"), what=what):
         if (number := re.search(r"\d+$", file.stem)) is None:
             raise DataError(f"{file}: its name does not end with a number. {SEE_DOCS}")
         found[int(number[0])] = file
@@ -178,16 +177,9 @@ def read_youtube_frame(path: Path) -> Image:
     return scaled(read_picture(path), nearest=False)
 
 
-@dataclass(frozen=True)
-class ShotMask:
-    """Reads the masks of a shot as labels: ``label`` where a mask, a JPEG, is brighter than 15, else background."""
-
-    label: int
-
-    def __call__(self, path: Path) -> Labels:
-        """Read a mask as a scaled label map: uint8 [h, w]."""
-        bright = read_picture(path).max(axis=2) > 15
-        return scaled(np.where(bright, np.uint8(self.label), np.uint8(0)), nearest=True)
+def read_youtube_mask(path: Path) -> Labels:
+    """Read a mask, a JPEG, and scale it: 1 where it is brighter than 15, else 0; uint8 [h, w]."""
+    return scaled((read_picture(path).max(axis=2) > 15).astype(np.uint8), nearest=True)
 
 
 def scaled(array: Array, *, nearest: bool) -> Array:
@@ -236,9 +228,7 @@ def _cityscapes_clip(label: Path, folder: Path, around: range, read_labels: Call
 
 def camvid(path: Path, *, split: str = "val") -> list[Clip]:
     """Return a clip for each drive of ``split``, with labels for every frame."""
-    found = pictures(path / split)
-    if not found:
-        raise missing(path / split, f"the pictures of the split {split!r}")
+    found = files(path / split, what=f"the pictures of the split {split!r}")
     clips = []
     for drive, group in groupby(found, key=lambda picture: picture.stem.rpartition("_")[0] or split):
         images = tuple(group)
@@ -283,12 +273,8 @@ def _davis_list(file: Path) -> list[str]:
 
 
 def _davis_clip(images: Path, masks: Path, classes: Classes, label: int) -> Clip:
-    found = pictures(images)
-    if not found:
-        raise missing(images, "the pictures of a shot")
-    labels = {mask.stem: mask for mask in files(masks, (".png",))}
-    if not labels:
-        raise missing(masks, f"the masks of {images.name}")
+    found = files(images, what="the pictures of a shot")
+    labels = {mask.stem: mask for mask in files(masks, (".png",), what=f"the masks of {images.name}")}
     read_labels = Mapped.of({0: 0}, others=label, read=read_index_png)
     shown = tuple(labels.get(picture.stem) for picture in found)
     return Clip(images.name, images, found, shown, classes, read_labels=read_labels)

@@ -7,7 +7,8 @@ As in the authors' evaluation on PASCAL, the window moves along the longer side 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -19,28 +20,21 @@ FRAMES = 6
 FIRST_SCORED = 2
 
 
-@dataclass(frozen=True)
-class Window:
-    """The view of a translated sequence; ``of`` names the picture in errors.
+def window(array: Array, index: int, *, shift: int, of: str = "picture") -> Array:
+    """Return frame ``index`` (0..5) of the sequence of a picture [h, w, 3] or label map [h, w].
 
     Frame k shows [k * shift, k * shift + length) of the longer side, where ``length`` is the rest after five shifts: 420 of
-    500 pixels for a shift of 16, and 340 for 32.
+    500 pixels for a shift of 16, and 340 for 32. ``DataError``, in which ``of`` names the picture, if it is too small.
     """
-
-    shift: int
-    of: str = "picture"
-
-    def __call__(self, array: Array, index: int) -> Array:
-        """Return frame ``index`` (0..5) of a picture [h, w, 3] or label map [h, w]; ``DataError`` if it is too small."""
-        height, width = array.shape[:2]
-        length = max(height, width) - (FRAMES - 1) * self.shift
-        if length < 1:
-            raise DataError(
-                f"{self.of} is {width}x{height}: {FRAMES - 1} shifts of {self.shift} px leave {length} px of its longer side. "
-                "Give a smaller shift."
-            )
-        seen = slice(index * self.shift, index * self.shift + length)
-        return np.ascontiguousarray(array[:, seen] if width > height else array[seen])
+    height, width = array.shape[:2]
+    length = max(height, width) - (FRAMES - 1) * shift
+    if length < 1:
+        raise DataError(
+            f"{of} is {width}x{height}: {FRAMES - 1} shifts of {shift} px leave {length} px of its longer side. "
+            "Give a smaller shift."
+        )
+    seen = slice(index * shift, index * shift + length)
+    return np.ascontiguousarray(array[:, seen] if width > height else array[seen])
 
 
 def translate(clips: Iterable[Clip], *, shift: int = 16) -> list[Clip]:
@@ -55,11 +49,11 @@ def translate(clips: Iterable[Clip], *, shift: int = 16) -> list[Clip]:
     >>> len(sequence.taken), sequence.labelled
     (6, 4)
     """
-    window = Window(whole_number(shift, "shift", least=0))
-    return [sequence for clip in clips for sequence in _sequences(clip, window)]
+    whole_number(shift, "shift", least=0)
+    return [sequence for clip in clips for sequence in _sequences(clip, shift)]
 
 
-def _sequences(clip: Clip, window: Window) -> Iterator[Clip]:
+def _sequences(clip: Clip, shift: int) -> Iterator[Clip]:
     if clip.taken is None:
         raise UsageError(f"{clip.path} is a video; translated sequences are made from pictures.")
     if clip.view is not whole:
@@ -75,5 +69,5 @@ def _sequences(clip: Clip, window: Window) -> Iterator[Clip]:
             labels=(None,) * FIRST_SCORED + (label,) * (FRAMES - FIRST_SCORED),
             every=1,
             limit=None,
-            view=replace(window, of=str(image)),
+            view=partial(window, shift=shift, of=str(image)),
         )
