@@ -114,9 +114,8 @@ def test_cost_grows_with_the_size(tmp_path: Path) -> None:
 def main(argv: list[str]) -> int:
     """The command line with ``inspect`` alone."""
     parser = argparse.ArgumentParser()
-    inspect.add_parser(parser.add_subparsers())
-    args = parser.parse_args(argv)
-    return args.run(args)
+    inspect.add_arguments(parser)
+    return inspect.run(parser.parse_args(argv[1:]))
 
 
 def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

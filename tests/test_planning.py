@@ -343,11 +343,8 @@ def test_the_command_writes_what_segment_runs(
     monkeypatch.setattr(planner, "clocks", lambda stages: [])
     monkeypatch.setattr(planner, "CARRIES", ("identity", "warp(flow)"))
     monkeypatch.setattr(command_time, "command_times", lambda *given: [CommandTime(1.0, 0.1), CommandTime(1.0, 0.3)])
-    parser = argparse.ArgumentParser()
-    command.add_parser(parser.add_subparsers())
     out = tmp_path / "plans/plan.toml"
     asked = [
-        "plan",
         str(clip),
         "--size",
         "96",
@@ -360,8 +357,10 @@ def test_the_command_writes_what_segment_runs(
         "--keep",
         "0.6",
     ]
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
     args = parser.parse_args([*asked, "--out", str(out), "--json", "--quiet"])
-    assert args.run(args) == 0
+    assert command.run(args) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["chosen"]["network"] == "scene"
     assert facts["chosen"]["size"] == "96"
@@ -371,7 +370,7 @@ def test_the_command_writes_what_segment_runs(
     assert data["run"] == {"network": "scene", "precision": "f32", "size": "96"}
     assert data["schedule"] == facts["chosen"]["schedule"]
     with pytest.raises(UsageError, match="exists already"):
-        args.run(args)
+        command.run(args)
     run = ["segment", str(clip / "images"), "--schedule", str(out), "--out", str(tmp_path / "seg")]
     assert top.main([*run, "--engine", "openvino", "--threads", "1", "--write", "labels", "--quiet"]) == 0
     summary = json.loads(next((tmp_path / "seg").glob("*/summary.json")).read_text())

@@ -8,16 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli.options import (
-    add_new_network_options,
-    add_options,
-    check_new_network,
-    kinds,
-    new_command,
-    positive,
-    size,
-    three,
-)
+from clockseg.cli.options import add_new_network_options, add_options, check_new_network, kinds, positive, size, three
 from clockseg.cli.terminal import align, columns, percent, say, sides, warn
 from clockseg.errors import DataError, UsageError
 from clockseg.libraries import GRAPH_ENGINES
@@ -28,6 +19,7 @@ if TYPE_CHECKING:
     from clockseg.networks.inspection import Inspected
     from clockseg.networks.source import Said, Source
 
+HELP = "cut any network into stages"
 DESCRIPTION = """Cut a network into stages. Writes NAME.onnx, a copy of the network, and NAME.json beside it: the preprocessing, the classes,
 the cuts and a recommended schedule. All other commands read these two files.
 
@@ -52,9 +44,8 @@ def number(text: str) -> float:
     return found
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``clockseg cut`` and its options."""
-    parser = new_command(commands, "cut", run, help="cut any network into stages", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg cut``."""
     parser.add_argument(
         "model", metavar="MODEL", help="FILE.onnx, hf:DIRECTORY, hf:ORG/NAME[@REVISION] or torchvision:NAME"
     )

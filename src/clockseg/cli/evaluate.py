@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clockseg.cli.clips import Clips
 from clockseg.cli.loading import as_planned, load_network, parse_schedules
@@ -22,7 +22,6 @@ from clockseg.cli.options import (
     changed,
     check_new_files,
     checked_plot,
-    new_command,
 )
 from clockseg.cli.progress import shown
 from clockseg.cli.terminal import align, print_result, warn
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
     from clockseg.evaluation.evaluate import Evaluation
 
+HELP = "measure the accuracy and speed of schedules"
 DESCRIPTION = """Measure the accuracy and speed of schedules.
 
 DATA is a folder of clips (CLIP/images/*, CLIP/labels/*.png for some or all frames, classes.json beside the clips), one such
@@ -42,10 +42,8 @@ uncut network on every frame, and needs no labels; for a network that outputs nu
 error mean |a - b| / mean |b|. Time is relative to the uncut network's, measured in the same run."""
 
 
-def add_parser(commands: Any) -> None:
-    """Add ``clockseg evaluate`` and its options."""
-    help = "measure the accuracy and speed of schedules"
-    parser = new_command(commands, "evaluate", run, help=help, description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg evaluate``."""
     add_data_options(parser, "DATA", "clips with or without labels, or videos")
     help = (
         'map the network\'s classes to those of DATA, many to one: lines "NETWORK CLASS = DATA CLASS"; '

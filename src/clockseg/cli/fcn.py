@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from clockseg.cli.options import add_new_network_options, check_new_network, new_command, size, three
+from clockseg.cli.options import add_new_network_options, check_new_network, size, three
 from clockseg.cli.terminal import say
 from clockseg.errors import UsageError
 
+HELP = "convert the paper's weights from Caffe's format"
 DESCRIPTION = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write NAME.onnx and its sidecar NAME.json.
 
 The architecture, its width and its classes are recognized from the layers, and each name and shape is checked. Layer names
@@ -18,10 +18,8 @@ dropped. Networks trained at once scale pool4 and pool3 by constant factors, whi
 not have them as layers, give --at-once. The network takes frames of any height and width."""
 
 
-def add_parser(commands: Any) -> None:
-    """Add ``clockseg import`` and its options."""
-    help = "convert the paper's weights from Caffe's format"
-    parser = new_command(commands, "import", run, help=help, description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg import``."""
     parser.add_argument("source", metavar="CAFFEMODEL", type=Path, help="weights as Caffe saved them, NAME.caffemodel")
     add_new_network_options(parser)
     help = "names of the classes; FILE.json is a data set's classes.json (default: by the number of classes)"

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli.options import ENGINE, NETWORK_HELP, add_group, add_options, engine_options, new_command, positive
+from clockseg.cli.options import ENGINE, NETWORK_HELP, add_group, add_options, engine_options, positive
 from clockseg.cli.terminal import columns, count, in_bytes, percent, print_result, shown, sides
 from clockseg.errors import NetworkError, UsageError
 from clockseg.networks import DRIVING
@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from clockseg.networks.inspection import CutCandidates, Inspected, Inspection
 
 
+HELP = "show a network's stages, cuts and groups, and the cost of each on this machine"
 DESCRIPTION = """Show a network's stages, cuts and groups, with the parameters, multiply-adds, cached values and measured
 time of each part, compared with the uncut network. With --cuts, or for an ONNX file without a sidecar, show where it can be
 cut."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``clockseg inspect`` and its options."""
-    help = "show a network's stages, cuts and groups, and the cost of each on this machine"
-    parser = new_command(commands, "inspect", run, help=help, description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg inspect``."""
     help = f"{NETWORK_HELP} (default: {DRIVING})"
     parser.add_argument("network", nargs="?", default=DRIVING, metavar="NETWORK", help=help)
     add_group(parser, "network", *ENGINE)

@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli.loading import load_network, parse_schedules
-from clockseg.cli.options import (
-    above_zero,
-    add_network_options,
-    add_options,
-    add_schedule_options,
-    count,
-    from_zero,
-    new_command,
-)
+from clockseg.cli.options import above_zero, add_network_options, add_options, add_schedule_options, count, from_zero
 from clockseg.cli.progress import Line
 from clockseg.cli.terminal import columns, fail, one_line, percent, say, shown, warn
 from clockseg.errors import Ended, UsageError
@@ -36,15 +28,14 @@ if TYPE_CHECKING:
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
+HELP = "segment cameras, streams and pipes in real time"
 DESCRIPTION = """Segment live sources, all through one network. Without --schedule, stages fire as often as the machine
 allows, on the frames where it helps most: a slow machine fires less often before it drops frames. The run ends when all sources
 have ended, or at Ctrl-C, which is a normal end: the summary is printed, files are complete, and the exit code is 0."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``clockseg live`` and its options."""
-    help = "segment cameras, streams and pipes in real time"
-    parser = new_command(commands, "live", run, help=help, description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg live``."""
     parser.add_argument(
         "sources",
         nargs="+",

@@ -27,9 +27,10 @@ COMMANDS = (
     "inspect",
     "train",
     "quantize",
-    "fcn",
+    "import",
 )
-"""The modules that add the commands; all but ``fcn`` are named after their only one."""
+"""The commands. Each is a module of this name (``import``, which Python reserves: ``fcn``) with ``HELP``, ``DESCRIPTION``,
+``add_arguments`` and ``run``."""
 EXIT_CODES = (
     "Exit codes: 0 success; 1 failure, or an input was cut short; 2 usage error; 130 interrupted; "
     "143 or 129 ended by SIGTERM or SIGHUP"
@@ -53,8 +54,8 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**{"formatter_class": _Help, **given, "allow_abbrev": False})
 
 
-def parser(modules: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
-    """Return the parser of the commands that these modules add."""
+def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Return the parser of these commands."""
     top = _Parser(
         prog="clockseg",
         description="Run any segmentation network on video, faster than frame by frame.",
@@ -62,8 +63,11 @@ def parser(modules: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"clockseg {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for name in modules:
-        importlib.import_module(f"clockseg.cli.{name}").add_parser(commands)
+    for name in names:
+        module = importlib.import_module(f"clockseg.cli.{'fcn' if name == 'import' else name}")
+        command = commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION)
+        command.set_defaults(run=module.run)
+        module.add_arguments(command)
     return top
 
 
@@ -80,9 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     given = sys.argv[1:] if argv is None else argv
     # The module of one command is imported in a fraction of the time that all of them take.
-    modules = [name for name in COMMANDS if name in given[:1]] or COMMANDS
+    names = [name for name in COMMANDS if name in given[:1]] or COMMANDS
     with plain_output():
-        return run_command(parser(modules).parse_args(given))
+        return run_command(parser(names).parse_args(given))
 
 
 def run_command(args: argparse.Namespace) -> int:

@@ -243,20 +243,6 @@ def add_schedule_file_options(parser: argparse.ArgumentParser) -> None:
     add_options(group, "--json")
 
 
-def new_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    *,
-    help: str,
-    description: str,
-) -> argparse.ArgumentParser:
-    """Add a command that calls ``run`` with its options, and return its parser."""
-    parser = commands.add_parser(name, help=help, description=description)
-    parser.set_defaults(run=run)
-    return parser
-
-
 def changed(args: argparse.Namespace, **options: Any) -> argparse.Namespace:
     """Return the arguments with other values for these options."""
     return argparse.Namespace(**vars(args) | options)

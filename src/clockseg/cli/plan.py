@@ -18,7 +18,6 @@ from clockseg.cli.options import (
     changed,
     check_schedule_file,
     is_quiet,
-    new_command,
     positive,
 )
 from clockseg.cli.progress import shown
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from clockseg.planning.command_time import CommandPromise
     from clockseg.planning.planner import Plan, Trial, Variant
 
+HELP = "find the best schedule and network for your video, without labels"
 DESCRIPTION = """Find the best schedule for your video, and the best network, size and precision if several are given.
 
 Every network runs once on up to --limit frames. Many schedules (clock, rate, carry) are then replayed on the recording,
@@ -44,10 +44,8 @@ measure the time of the whole command.
 FILE.toml holds the network and the schedule; use it with clockseg segment VIDEO --schedule FILE.toml --out DIR."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``clockseg plan`` and its options."""
-    help = "find the best schedule and network for your video, without labels"
-    parser = new_command(commands, "plan", run, help=help, description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg plan``."""
     add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
     _add_goal(parser)
     _add_networks(parser.add_argument_group("networks"))

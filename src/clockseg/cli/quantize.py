@@ -15,7 +15,6 @@ from clockseg.cli.options import (
     add_options,
     check_new_network,
     is_quiet,
-    new_command,
     positive,
 )
 from clockseg.cli.terminal import columns, percent, print_result, say
@@ -25,6 +24,7 @@ from clockseg.libraries import CPU_ENGINES
 if TYPE_CHECKING:
     from clockseg.networks.quantization import Agreement, Quantization
 
+HELP = "write a network in 8 bits, calibrated on video"
 DESCRIPTION = """Write a network in 8 bits: a quarter of the size, and two to three times as fast on processors with 8-bit arithmetic.
 
 The range of every feature map is measured on frames of VIDEO, which needs no labels. Use footage like that on which the
@@ -33,10 +33,8 @@ and every command takes it. The output shows how well it agrees with the origina
 calibration, and the time of each part on this machine."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``clockseg quantize`` and its options."""
-    help = "write a network in 8 bits, calibrated on video"
-    parser = new_command(commands, "quantize", run, help=help, description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg quantize``."""
     parser.add_argument("network", metavar="NET", help="a bundled network, or FILE.onnx with its sidecar beside it")
     add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
     add_new_network_options(parser)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from clockseg.cli.options import add_options, check_new_files, new_command
+from clockseg.cli.options import add_options, check_new_files
 from clockseg.cli.terminal import warn
 from clockseg.errors import UsageError
 
+HELP = "write an HTML page that shows when each stage fired, beside the video"
 DESCRIPTION = """Write one HTML file that shows a run: the video with the masks over it and, in step with it, which stages
 fired, the clocks' signals, seconds per frame and class shares. With several runs of one video, the first is shown and the
 others are compared with it. The file needs no internet connection and opens from disk."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``clockseg report`` and its options."""
-    help = "write an HTML page that shows when each stage fired, beside the video"
-    parser = new_command(commands, "report", run, help=help, description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg report``."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a folder that clockseg segment wrote")
     help = "file to write (default: report.html in the first RUN)"
     parser.add_argument("--out", type=Path, metavar="FILE.html", help=help)

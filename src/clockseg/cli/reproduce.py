@@ -8,17 +8,9 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from clockseg.cli.options import (
-    ENGINE,
-    add_group,
-    add_options,
-    check_new_files,
-    engine_options,
-    need,
-    new_command,
-)
+from clockseg.cli.options import ENGINE, add_group, add_options, check_new_files, engine_options, need
 from clockseg.cli.progress import Line
 from clockseg.cli.terminal import align, fail
 from clockseg.errors import ClocksegError, UsageError
@@ -40,6 +32,7 @@ EXPERIMENTS = {
 DRAWN = ("velocity", "adaptive-curve", "all")
 """Those whose reports have figures drawn with matplotlib."""
 
+HELP = "reproduce the paper's tables and figures"
 DESCRIPTION = f"""Reproduce a table or figure of the paper: published numbers next to measured ones.
 
 {chr(10).join(f"  {name:<16} {what}" for name, what in EXPERIMENTS.items())}
@@ -55,10 +48,8 @@ run on any videos in DIR, DIR/videos or DIR/davis, for example "--standin --data
 minutes each on two cores, the paper's own data many hours without a GPU."""
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add ``clockseg reproduce`` and its options."""
-    help = "reproduce the paper's tables and figures"
-    parser = new_command(subparsers, "reproduce", run, help=help, description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg reproduce``."""
     parser.add_argument("name", choices=(*EXPERIMENTS, "all"), metavar="NAME", help="one of the above, or all")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the data (default: $CLOCKSEG_DATA/data)")
     parser.add_argument("--weights", type=Path, metavar="DIR", help="folder of the authors' imported weights")

@@ -21,7 +21,6 @@ from clockseg.cli.options import (
     add_schedule_options,
     changed,
     kinds,
-    new_command,
     positive,
 )
 from clockseg.cli.terminal import say, warn
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from clockseg.segmenting.workers import Workers
 
 
+HELP = "segment videos"
 DESCRIPTION = """Segment videos. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one grey byte per pixel: the class id),
 overlay.mp4, trace.jsonl (one JSON object per frame: what fired, why, and how long it took) and summary.json.
 Networks that output numbers, such as depth, write values.mkv (one float16 per pixel) instead of labels.mkv; instance networks
@@ -46,9 +46,8 @@ write instances.jsonl (COCO run lengths, with identities). DIR/manifest.jsonl ha
 stop the others."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``clockseg segment`` and its options."""
-    parser = new_command(commands, "segment", run, help="segment videos", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg segment``."""
     parser.add_argument(
         "inputs",
         nargs="+",

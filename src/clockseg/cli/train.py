@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, TypeAlias
+from typing import Any
 
 from clockseg.cli.clips import Clips
 from clockseg.cli.options import (
@@ -19,15 +19,14 @@ from clockseg.cli.options import (
     engine_options,
     is_quiet,
     need,
-    new_command,
     positive,
 )
 from clockseg.cli.progress import counting, watched
 from clockseg.cli.terminal import align, percent, print_result
 from clockseg.networks import DRIVING
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
+HELP = "train a clock for a network"
+DESCRIPTION = "Train a clock for a network on unlabelled video. Options: clockseg train clock --help"
 CLOCK = """Train a clock: a small network that predicts how much a firing would change.
 
 The network runs once on every frame of VIDEO, which needs no labels. Schedules that fire at random intervals are then
@@ -38,16 +37,11 @@ the last fifth of the frames, which are held out.
 Use the clock as learned("NAME.onnx", threshold) or budget(learned("NAME.onnx"), network_rate=0.25)."""
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``clockseg train clock``."""
-    parser = commands.add_parser(
-        "train",
-        help="train a clock for a network",
-        description="Train a clock for a network on unlabelled video. Options: clockseg train clock --help",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add ``clock`` and its arguments to ``clockseg train``."""
     kinds = parser.add_subparsers(metavar="KIND", required=True)
     help = "a clock that predicts how much a firing would change"
-    parser = new_command(kinds, "clock", run, help=help, description=CLOCK)
+    parser = kinds.add_parser("clock", help=help, description=CLOCK)
     add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
     add_options(parser, "--network", default=DRIVING, help=f"{NETWORK_HELP} (default: {DRIVING})")
     add_new_network_options(parser)

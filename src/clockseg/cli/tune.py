@@ -14,7 +14,6 @@ from clockseg.cli.options import (
     add_network_options,
     add_schedule_file_options,
     check_schedule_file,
-    new_command,
     positive,
     share,
 )
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from clockseg.execution.recording import Recording
     from clockseg.planning.tuning import FireRate, Point, Replayed, Tuned
 
+HELP = "find the threshold for a fire rate, on unlabelled video"
 DESCRIPTION = """Find the threshold at which a clock fires on a given share of frames, on unlabelled video.
 
 Every stage runs once on every frame and is recorded. Schedules are then replayed on the recording, with exactly the decisions
@@ -40,10 +40,8 @@ ROWS = 11
 """Rows of the printed curve."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``clockseg tune`` and its options."""
-    help = "find the threshold for a fire rate, on unlabelled video"
-    parser = new_command(commands, "tune", run, help=help, description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg tune``."""
     add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
     help = "share of the frames on which the clock should fire, 0 to 1"
     parser.add_argument("--fire-rate", required=True, type=share, metavar="RATE", help=help)

@@ -16,7 +16,6 @@ from clockseg.cli.options import (
     add_plot_option,
     check_new_files,
     checked_plot,
-    new_command,
 )
 from clockseg.cli.terminal import align, columns, percent, print_result, shown
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
     from clockseg.paper.feature_velocity import Shot, Velocity
 
+HELP = "measure how fast each stage changes over videos"
 DESCRIPTION = """Measure how fast the labels of each stage change over video (the paper's Table 1).
 
 Every frame is compared with the previous one: its pixels, the label map of every stage, the output, and the annotation
@@ -36,10 +36,8 @@ than the last one. rank corr.: rank correlation over frames of its changes with 
 A dash marks a value that was not measured, for example in a clip of one frame."""
 
 
-def add_parser(subparsers: Any) -> None:
-    """``clockseg velocity`` and its options."""
-    help = "measure how fast each stage changes over videos"
-    parser = new_command(subparsers, "velocity", run, help=help, description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``clockseg velocity``."""
     add_data_options(parser, "VIDEO", "videos and clips, with or without labels")
     add_network_options(parser)
     add_frames_options(parser)
