@@ -89,7 +89,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
 
     @contextmanager
     def keep(path: Any, *, size: tuple[float, float], dots: int = 200) -> Any:
-        with matplotlib.rc_context(style._STYLE):
+        with matplotlib.rc_context(fname=style.STYLE):
             kept.append(Figure(figsize=size, dpi=dots, layout="constrained"))
             yield kept[-1]
             FigureCanvasAgg(kept[-1]).draw()

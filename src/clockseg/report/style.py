@@ -26,35 +26,8 @@ DASHED: dict[str, Any] = {"color": MUTED, "linestyle": (0, (4, 2)), "linewidth":
 """Look of reference lines."""
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (2, 2)))
 """Of lines, beside their colours."""
-_STYLE: dict[str, Any] = {
-    "figure.facecolor": "white",
-    # DejaVu Sans comes with matplotlib: the same letters in a PNG everywhere. In an SVG text is set by whoever shows it.
-    "font.family": ["DejaVu Sans", "sans-serif"],
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
-    "text.color": INK,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelcolor": INK,
-    "axes.edgecolor": MUTED,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "xtick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.color": MUTED,
-    "ytick.labelcolor": INK,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4.5,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "svg.fonttype": "none",  # text stays text: it can be searched, copied and read out
-    "svg.hashsalt": "clockseg",  # else every file has identifiers of its own
-}
+STYLE = Path(__file__).with_name("figures.mplstyle")
+"""Matplotlib settings of all figures; others have their defaults, whatever the user's matplotlibrc says."""
 # No dates and no version numbers: the same input gives the same bytes.
 _METADATA: dict[str, dict[str, Any]] = {".svg": {"Date": None, "Creator": None}, ".png": {"Software": None}}
 
@@ -113,7 +86,7 @@ def figure(path: str | os.PathLike[str], *, size: tuple[float, float] = (PAGE, 4
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependency(f"figures need matplotlib: {install('plots')}") from error
-    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type,unused-ignore]
+    with matplotlib.rc_context(fname=STYLE):
         drawn = Figure(figsize=size, dpi=200, layout="constrained")
         yield drawn
         try:
