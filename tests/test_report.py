@@ -325,8 +325,8 @@ def test_the_command(oracle: Path, skipped: Path, tmp_path: Path, capsys: pytest
 
 
 def test_either_says_the_first_threshold() -> None:
-    assert thresholds("either(adaptive(0.15), at_least_every(8))", 3)[2] == (0.15, False)
-    assert thresholds('confidence(0.9, sense="below")', 2)[1] == (0.9, True)
+    assert thresholds("either(adaptive(0.15), at_least_every(8))", 3)[2] == {"value": 0.15, "below": False}
+    assert thresholds('confidence(0.9, sense="below")', 2)[1] == {"value": 0.9, "below": True}
     assert thresholds("nowhere.toml", 3) == [None] * 3
     assert thresholds('learned("nowhere.onnx", 0.2)', 2) == [None, None]
 

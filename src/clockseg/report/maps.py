@@ -96,7 +96,7 @@ class Difference:
     """Differences of the labels of one run from those of another, summed over frames and pixels with a class in both."""
 
     def __init__(self, kept: Grid, *, frames: int, classes: int) -> None:
-        self._grid, self._classes = kept, classes
+        self._grid, self._classes, self._frames = kept, classes, 0
         self._agreement = np.full(frames, np.nan, np.float32)
         self._counts = Confusion.none(classes)
         self._differs = np.zeros(kept.size[::-1], np.int64)
@@ -108,18 +108,19 @@ class Difference:
         self._counts += counts
         self._agreement[index] = counts.pixel_acc
         self._differs += self._grid.scaled(labels) != self._grid.scaled(other)
+        self._frames += 1
 
-    def facts(self, frames: int) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Return plain values for the page; ``places``: 0..255, the share of the compared ``frames``."""
         width, height = self._grid.size
         return {
             "agreement": packed(self._agreement),
             "pixel_acc": finite(self._counts.pixel_acc),
             "mean_iu": finite(self._counts.mean_iu_of()),
-            "places": packed(np.round(255 * self._differs / frames).astype(np.uint8)),
+            "places": packed(np.round(255 * self._differs / self._frames).astype(np.uint8)),
             "width": width,
             "height": height,
-            "frames": frames,
+            "frames": self._frames,
         }
 
 
@@ -127,7 +128,7 @@ class Scan:
     """Summary of the maps of one run; ``shares``: of each class id in each frame, ``means``: of numbers, NaN for no map."""
 
     def __init__(self, run: Run, frames: int) -> None:
-        self.run, self.frames, self.compared = run, frames, 0
+        self.run, self.frames = run, frames
         self.shares = np.full((frames, len(run.classes) or 255), np.nan, np.float32)
         self.means = np.full(frames, np.nan, np.float32)
         self.masks: Masks | None = None
@@ -148,7 +149,6 @@ class Scan:
         if self.difference is None:
             self.difference = Difference(kept, frames=self.frames, classes=len(self.run.classes))
         self.difference.append(index, labels, other)
-        self.compared += 1
 
     def facts(self) -> dict[str, Any]:
         """Return plain values for the page."""
@@ -158,7 +158,7 @@ class Scan:
             "masks": None if self.masks is None else self.masks.facts(),
             "shares": [{"id": id, "share": packed(self.shares[:, id])} for id in listed],
             "means": packed(self.means) if self.run.numeric else None,
-            "difference": None if self.difference is None else self.difference.facts(self.compared),
+            "difference": None if self.difference is None else self.difference.facts(),
         }
 
 

@@ -58,7 +58,6 @@ class Picture(NamedTuple):
             "embedded": bool(self.data),
             "url": self.url,
             "drawn": self.drawn,
-            "megabytes": round(len(self.data) / 1e6, 1),
         }
 
 

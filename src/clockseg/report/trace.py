@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -73,18 +73,13 @@ def _signal(rows: list[dict[str, Any] | None], stage: int) -> Any:
     return None if np.isnan(found).all() else packed(found)
 
 
-class Threshold(NamedTuple):
-    """A threshold; ``below``: True if the clock fires when its signal is below it."""
-
-    value: float
-    below: bool = False
-
-
-def thresholds(schedule: str, stages: int) -> list[Threshold | None]:
+def thresholds(schedule: str, stages: int) -> list[dict[str, Any] | None]:
     """Return the threshold of each stage, None without a constant one; ``schedule`` as the command line writes it.
 
+    ``below``: True if the clock fires when its signal is below the ``value``.
+
     >>> thresholds("either(adaptive(0.2), at_least_every(8))", 2)
-    [None, Threshold(value=0.2, below=False)]
+    [None, {'value': 0.2, 'below': False}]
     """
     try:
         clocks = schedule_for(parse_schedule(schedule, imports=False), stages).clocks
@@ -92,4 +87,4 @@ def thresholds(schedule: str, stages: int) -> list[Threshold | None]:
         # The name of a file, or an object of the user, whose code is not run for a page.
         return [None] * stages
     declared = map(facts, clocks)
-    return [None if one.threshold is None else Threshold(one.threshold, one.below) for one in declared]
+    return [None if one.threshold is None else {"value": one.threshold, "below": one.below} for one in declared]

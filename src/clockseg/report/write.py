@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,8 +23,8 @@ from clockseg.report.trace import CARRIED, PARTS, columns, places, thresholds
 MOST_RUNS = 6
 MOST_FRAMES = 4_000_000
 """A day and a half at 30 FPS."""
-HEADLINE = ("network_rate", "relative_time_estimate", "relative_multiply_adds", "fps", "network_seconds")
-"""Figures of the summary at the top of the page."""
+HEADLINE = ("network_rate", "relative_time_estimate")
+"""Figures of the summary at the top of the page, None where unknown."""
 _WRITES = "segment without --write for all that a page shows"
 Result = str | os.PathLike[str]
 
@@ -91,7 +90,6 @@ def _facts(runs: Sequence[Run], target: Path, video: Choice, note: Callable[[str
     scanned = scan(runs, note)
     shown = picture(first, target, video, note)
     facts = {
-        "format": 1,
         "version": __version__,
         "frames": first.frames,
         "numbers": packed(first.numbers.astype(np.uint32)),
@@ -108,24 +106,17 @@ def _facts(runs: Sequence[Run], target: Path, video: Choice, note: Callable[[str
 
 
 def _run_facts(run: Run, scanned: Scan, first: Run) -> dict[str, Any]:
-    found = thresholds(str(run.summary.get("schedule")), len(run.stages))
     return {
         "name": run.name,
-        "folder": run.folder.resolve().name,
         "stages": run.stages,
         "classes": run.classes,
         "palette": [[int(part) for part in colour] for colour in run.palette],
         "numeric": run.numeric,
-        "thresholds": [one and one._asdict() for one in found],
+        "thresholds": thresholds(str(run.summary.get("schedule")), len(run.stages)),
         "trace": columns(run, places(run, first)),
-        "headline": {name: _finite(run.summary.get(name)) for name in HEADLINE},
-        "comparable": comparable(first, run),
+        "headline": {name: run.summary.get(name) for name in HEADLINE},
         **scanned.facts(),
     }
-
-
-def _finite(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _tell_missing(runs: Sequence[Run], note: Callable[[str], None]) -> None:
