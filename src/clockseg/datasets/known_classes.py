@@ -45,7 +45,7 @@ _NYUD = (
     "other prop",
 )  # fmt: skip
 NYUD = Classes(_NYUD, voc_palette(len(_NYUD) + 1)[1:])
-NYUD_LABELS = Mapped.of({id: (id - 1) % 256 for id in range(256)}, others=None)
+NYUD_LABELS = Mapped({id: (id - 1) % 256 for id in range(256)})
 """Stored ids start at 1; 0 means no label and becomes 255."""
 
 CITYSCAPES = Classes(
@@ -61,7 +61,7 @@ CITYSCAPES = Classes(
     fps=17,
 )  # fmt: skip
 _CITYSCAPES_IDS = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
-CITYSCAPES_LABELS = Mapped.of({id: train for train, id in enumerate(_CITYSCAPES_IDS)}, others=CITYSCAPES.ignore)
+CITYSCAPES_LABELS = Mapped({id: train for train, id in enumerate(_CITYSCAPES_IDS)}, others=CITYSCAPES.ignore)
 """Reads labelIds files, whose ids are not the 19 training ids; all other ids are ignored."""
 
 CAMVID = Classes(
@@ -71,5 +71,5 @@ CAMVID = Classes(
         (64, 64, 128), (64, 0, 128), (64, 64, 0), (0, 128, 192),
     ),
 )  # fmt: skip
-CAMVID_LABELS = Mapped.of({11: CAMVID.ignore}, others=None)
+CAMVID_LABELS = Mapped({11: CAMVID.ignore})
 """The stored id 11 is void."""

@@ -45,25 +45,26 @@ def read_index_png(path: Path) -> Labels:
 
 @dataclass(frozen=True)
 class Mapped:
-    """Reads label maps whose stored ids differ from the class ids: ``table[stored id]`` is the class id, 256 bytes.
+    """Reads label maps whose stored ids differ from the class ids.
 
-    >>> list(Mapped.of({0: 255, 7: 0}, others=None).table[:9])
+    ``ids``: the class id of each stored id; ``others``: that of all other stored ids, None to keep those.
+
+    >>> Mapped({0: 255, 7: 0}).table[:9].tolist()
     [255, 1, 2, 3, 4, 5, 6, 0, 8]
     """
 
-    table: bytes
+    ids: Mapping[int, int]
+    others: int | None = None
     read: Callable[[Path], Labels] = read_labels_png
 
-    @classmethod
-    def of(
-        cls, ids: Mapping[int, int], *, others: int | None, read: Callable[[Path], Labels] = read_labels_png
-    ) -> Mapped:
-        """Map stored ids to class ids; ``others``: the class id of all other stored ids, None to keep those."""
-        return cls(bytes(ids.get(id, id if others is None else others) for id in range(256)), read)
+    @property
+    def table(self) -> Labels:
+        """The class id of every stored id, uint8 [256]."""
+        return np.array([self.ids.get(id, id if self.others is None else self.others) for id in range(256)], np.uint8)
 
     def __call__(self, path: Path) -> Labels:
         """Read the label map in a file, uint8 [h, w]."""
-        return np.frombuffer(self.table, np.uint8)[self.read(path)]
+        return self.table[self.read(path)]
 
 
 def _read(path: Path, *, palette: bool) -> Labels:

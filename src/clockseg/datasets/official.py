@@ -47,9 +47,8 @@ def pascal(path: Path, *, split: str = "val", labels: str = "SegmentationClass")
     maps = required(root / labels, "the label maps, ID.png")
     clips = []
     for name in _pascal_list(root / "ImageSets" / "Segmentation", split):
-        picture, label = images / f"{name}.jpg", maps / f"{name}.png"
-        for file in (picture, label):
-            required(file, f"a file of {name}, which is in the list")
+        what = f"a file of {name}, which is in the list"
+        picture, label = required(images / f"{name}.jpg", what), required(maps / f"{name}.png", what)
         clips.append(Clip(name, picture, (picture,), (label,), known.PASCAL, read_labels=read_index_png))
     return clips
 
@@ -157,9 +156,7 @@ def _youtube_clip(shot: Path, label: int) -> Clip:
     images = tuple(frames[number] for number in numbers)
     labels = tuple(masks.get(number) if number >= FIRST_SCORED else None for number in numbers)
     clip = Clip(name, shot, images, labels, known.YOUTUBE_OBJECTS)
-    return replace(
-        clip, read_image=read_youtube_frame, read_labels=Mapped.of({1: label}, others=None, read=read_youtube_mask)
-    )
+    return replace(clip, read_image=read_youtube_frame, read_labels=Mapped({1: label}, read=read_youtube_mask))
 
 
 def _numbered(folder: Path, what: str) -> dict[int, Path]:
@@ -275,7 +272,7 @@ def _davis_list(file: Path) -> list[str]:
 def _davis_clip(images: Path, masks: Path, classes: Classes, label: int) -> Clip:
     found = files(images, what="the pictures of a shot")
     labels = {mask.stem: mask for mask in files(masks, (".png",), what=f"the masks of {images.name}")}
-    read_labels = Mapped.of({0: 0}, others=label, read=read_index_png)
+    read_labels = Mapped({0: 0}, others=label, read=read_index_png)
     shown = tuple(labels.get(picture.stem) for picture in found)
     return Clip(images.name, images, found, shown, classes, read_labels=read_labels)
 
