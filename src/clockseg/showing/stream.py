@@ -155,7 +155,8 @@ class Interpolated(Watching):
         due = self.window.add(frame, None if record.fill else seen.motion, maps)
         frame.record = with_seconds(record, motion=seen.seconds + time.perf_counter() - begun)
         shown += self._show(due)
-        return shown + self._show(self.window.overdue(self._most(seen.image)))
+        most = _fitting(MOST_FRAMES, seen.image) if self._lookahead is None else self._lookahead
+        return shown + self._show(self.window.overdue(most))
 
     def maps_of(self, seen: Seen, value: Any) -> Maps:
         """Return the maps of a key frame, from the value that ``finish`` reads."""
@@ -179,9 +180,6 @@ class Interpolated(Watching):
         """Run everything on a frame that belongs to no clip."""
         maps = self.maps_of(seen, self.step(seen).value)
         self.make_output(self.fuse([Part(maps)]), seen.image)
-
-    def _most(self, image: Any) -> int:
-        return _fitting(MOST_FRAMES, image) if self._lookahead is None else self._lookahead
 
     def _show(self, due: Iterable[Due]) -> list[Shown]:
         """Make the outputs, several at once; warping and averaging count as fusing, labelling as finishing."""
