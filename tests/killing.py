@@ -53,7 +53,7 @@ def disturbed(folder: Path, asked: Namespace) -> dict[str, Any]:
             _forget(out / "manifest.jsonl")  # it had ended already: make work to kill
             continue
         killed[_kill(process, chance)] += 1
-        done = sum(entry.state == "done" for _, entry in read(out))
+        done = sum(entry.state == "done" for entry in read(out).values())
         there.append([done, len(list(out.glob("*/.part/*/piece.json")))])
 
 

@@ -193,7 +193,7 @@ def test_two_jobs_give_the_bytes_of_one(network, videos, tmp_path) -> None:
     assert run(videos, *options(network, tmp_path / "two", "--jobs", "2")) == 0
     assert not different(tmp_path / "one", tmp_path / "two")
     assert len(list((tmp_path / "two").glob("*/overlay.mp4"))) == 3
-    assert {entry.state for _, entry in read(tmp_path / "two")} == {"done"}
+    assert {entry.state for entry in read(tmp_path / "two").values()} == {"done"}
 
 
 @pytest.mark.slow
@@ -294,7 +294,7 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
         patched.setattr("clockseg.cli.outcomes.Report.progress", stop)
         assert run(video, *options(network, out)) == 130
     assert "--resume" in capsys.readouterr().err
-    [(_, entry)] = read(out)
+    [entry] = read(out).values()
     assert (entry.state, entry.pieces, entry.whole) == ("waiting", 3, 1)
     assert [path.name for path in (out / "video0").iterdir()] == [".part"]
     kept = (out / "video0" / ".part" / "000000" / "labels.mkv").stat().st_ino
@@ -395,7 +395,7 @@ def test_a_line_that_was_cut_off_and_one_that_leads_elsewhere_do_not_count(tmp_p
     path = tmp_path / "manifest.jsonl"
     assert len(path.read_text().splitlines()) == 1
     path.write_text(path.read_text() + Entry("/b.mp4", "../b").line() + '\n{"input": "/c.mp4", "fol')
-    assert [(entry.input, entry.state) for _, entry in read(tmp_path)] == [("/a.mp4", "done")]
+    assert [(entry.input, entry.state) for entry in read(tmp_path).values()] == [("/a.mp4", "done")]
     assert read_line(json.dumps([1])) is None
     assert read_line('{"input": 3, "folder": "a"}') is None
 

@@ -159,7 +159,7 @@ def _pinned(args: argparse.Namespace) -> argparse.Namespace:
 
     if not (args.resume and args.engine == "auto"):
         return args
-    engines = {str(entry.setting.get("engine", "auto")).split()[0] for _, entry in read(args.out)}
+    engines = {str(entry.setting.get("engine", "auto")).split()[0] for entry in read(args.out).values()}
     return changed(args, engine=min(engines, default="auto"))
 
 

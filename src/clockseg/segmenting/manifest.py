@@ -70,7 +70,7 @@ class Manifest:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.entries = dict(read(path))
+        self.entries = read(path)
 
     def put(self, entry: Entry) -> None:
         """Record the state of a video."""
@@ -133,19 +133,18 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(held)
 
 
-def read(path: str | os.PathLike[str]) -> Iterator[tuple[str, Entry]]:
-    """Yield the path of each video in a manifest (or in a folder's manifest) with its last entry; nothing if there is none.
+def read(path: str | os.PathLike[str]) -> dict[str, Entry]:
+    """Return the last entry of each video in a manifest (or in a folder's manifest) by the video's path; empty if there is none.
 
-    >>> list(read("no-such-folder"))
-    []
+    >>> read("no-such-folder")
+    {}
     """
     file = Path(path)
     file = file / MANIFEST if file.is_dir() else file
     if not file.is_file():
-        return
+        return {}
     try:
         lines = file.read_text(errors="replace").split("\n")
     except OSError as error:
         raise DataError(f"{file}: can't be read ({error}). Give a folder that clockseg segment wrote.") from error
-    found = {entry.input: entry for entry in map(read_line, lines) if entry is not None}
-    yield from found.items()
+    return {entry.input: entry for entry in map(read_line, lines) if entry is not None}

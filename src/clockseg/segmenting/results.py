@@ -46,32 +46,12 @@ WRITES: dict[Kind, tuple[str, ...]] = {
 
 
 def read_labels(result: str | os.PathLike[str]) -> Iterator[Labels]:
-    """Yield the label maps of a result folder (or of a ``labels.mkv``), uint8 [h, w] for each frame, in order.
-
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from clockseg.video import LabelWriter
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with LabelWriter(f"{folder}/labels.mkv") as writer:
-    ...         writer.append(np.array([[0, 7, 255]], np.uint8))
-    ...     [labels.tolist() for labels in read_labels(folder)]
-    [[[0, 7, 255]]]
-    """
+    """Yield the label maps of a result folder (or of a ``labels.mkv``), uint8 [h, w] for each frame, in order."""
     return _read_labels(_file_of(result, FILES["labels"]))
 
 
 def read_values(result: str | os.PathLike[str]) -> Iterator[Array]:
-    """Yield the maps of numbers of a result folder (or of a ``values.mkv``), float32 [h, w] or [channels, h, w], in order.
-
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from clockseg.video import ValueWriter
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with ValueWriter(f"{folder}/values.mkv") as writer:
-    ...         writer.append(np.array([[0.5, 2.25]]))
-    ...     [values.tolist() for values in read_values(folder)]
-    [[[0.5, 2.25]]]
-    """
+    """Yield the maps of numbers of a result folder (or of a ``values.mkv``), float32 [h, w] or [channels, h, w], in order."""
     return _read_values(_file_of(result, FILES["values"]))
 
 
