@@ -257,8 +257,8 @@ def test_a_skip_from_the_second_level_only(tmp_path: Path, capsys: pytest.Captur
     cut = ["cut", f"{tmp_path}/model.onnx", "--out", f"{tmp_path}/net.onnx", "--size", "96x64", "--mean=0", "--std=1"]
     assert main(cut) == 0
     told = capsys.readouterr().out
-    assert "chosen: what runs if only stage 1 fires takes " in told
-    assert "measured node by node, and such a frame keeps the old output" in told
+    assert "chosen: a frame on which only stage 1 fires takes " in told
+    assert "measured node by node, but keeps the old output" in told
     assert f"note: {best.note}." in told
     assert main([*cut, "--overwrite", "--at", suggested]) == 0
     assert set(load(tmp_path / "net.onnx").groups[-1].reads) == {"stage1", "stage2"}

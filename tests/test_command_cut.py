@@ -95,7 +95,7 @@ def test_the_file_is_copied_and_the_sidecar_runs(tmp_path: Path, capsys: pytest.
     sure = first - second > 1e-3
     assert np.array_equal(net(frame())[sure], scores.argmax(0)[sure])
     told = capsys.readouterr().out
-    for line in ("stage 2 ends at mid 1x12x16x24", "clockseg segment VIDEO --network", "in parts as whole: "):
+    for line in ("stage 2 ends at mid 1x12x16x24", "clockseg segment VIDEO --network", "outputs in stages and whole: "):
         assert line in told
 
 

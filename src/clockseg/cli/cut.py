@@ -186,7 +186,7 @@ def _files(found: CutNetwork) -> str:
 
 def _settled(found: CutNetwork) -> str:
     rows = [(f"  {what}", value, why) for what, value, why in found.told]
-    return "settled for you\n" + align(rows, left=3) if rows else ""
+    return "settings found\n" + align(rows, left=3) if rows else ""
 
 
 def _cuts(found: CutNetwork) -> str:
@@ -202,8 +202,8 @@ def _cuts(found: CutNetwork) -> str:
 
 
 def _share(choice: Choice) -> str:
-    share = f"what runs if only stage 1 fires takes {percent(choice.every_frame)} of {choice.work}"
-    return share if choice.reaching[0] else f"{share}, and such a frame keeps the old output"
+    share = f"a frame on which only stage 1 fires takes {percent(choice.every_frame)} of {choice.work}"
+    return share if choice.reaching[0] else f"{share}, but keeps the old output"
 
 
 def _parts(found: CutNetwork) -> str:
@@ -220,14 +220,14 @@ def _parts(found: CutNetwork) -> str:
         [
             f"cost at {width}x{height} in {seen.engine}, threads: {seen.threads}",
             columns((*seen.parts, seen.whole), cells, left=2),
-            f"in parts as whole: {_apart(found)}",
+            f"outputs in stages and whole: {_apart(found)}",
         ]
     )
 
 
 def _apart(found: CutNetwork) -> str:
     if found.apart == 0:
-        return "the same, number by number, on noise and on a picture"
+        return "identical, on noise and on a picture"
     return f"at most {found.apart:.1e} of the largest value (or of the class ids) apart, on noise and on a picture"
 
 
@@ -250,7 +250,7 @@ def _next(found: CutNetwork) -> str:
     if found.sidecar.instances is not None:
         return "\n".join(lines)
     lines += [
-        "  # which schedules pay, clocks on stages among them, measured on your video:",
+        "  # find the best schedule for your video:",
         f"  clockseg plan VIDEO --network {file} --keep 0.98 --out {file.with_suffix('.toml')}",
     ]
     if installed("onnxruntime"):

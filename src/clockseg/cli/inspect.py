@@ -115,7 +115,7 @@ def _corrects(found: Inspection) -> list[str]:
     if found.correction is None:
         return []
     ratio = found.correction.seconds / found.whole.seconds
-    return [f"correction of moved scores, which reads the frame: {ratio:.2f} times the uncut network"]
+    return [f"correction of propagated scores: {ratio:.2f} times the uncut network"]
 
 
 def _tensors(found: Inspection) -> list[str]:

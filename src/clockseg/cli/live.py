@@ -47,7 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_output_options(parser.add_argument_group("output"))
     add_options(parser, "--quiet", help="print warnings and the summary only, no progress")
     add_network_options(parser, default=ANY_VIDEO)
-    add_schedule_options(parser, default="a budget(fps=..) that follows the source")
+    add_schedule_options(
+        parser,
+        default="a budget(fps=..) that follows the source, with warp(flow), or interpolate(flow) under --lookahead",
+    )
 
 
 def _add_live_options(group: argparse._ArgumentGroup) -> None:

@@ -175,10 +175,10 @@ def _text(plan: Plan, command: CommandPromise | None, seconds: float, command_se
         "mIoU": lambda one: _percent(one.held_back.mean_iu),
     }
     goal, chosen = plan.goal, plan.chosen
-    what, unit = ("the share of the pixels", "of the pixels") if goal.measure == "pixel_acc" else ("the mIoU", "mIoU")
+    what, unit = ("pixels", "of the pixels") if goal.measure == "pixel_acc" else ("mIoU", "mIoU")
     told = (
-        f"promised: {what} as on every frame, less its standard error, on the half of the video that the plan is chosen on. pixels: "
-        "that share on the other half, and mIoU there.\n"
+        "pixels, mIoU: agreement with the labels of every frame, on the half of the video on which the plan is not chosen.\n"
+        f"promised: {what} on the half on which it is chosen, less the standard error.\n"
         f"Times are relative to {plan.variants[0].name}, uncut, on every frame ({1000 * plan.uncut_seconds:.1f} ms per frame in "
         f"{plan.variants[0].net.engine}). {len(plan.trials)} schedules were tried on {plan.frames} frames in "
         f"{seconds:.0f} s.\n"

@@ -51,7 +51,7 @@ def recommend(
     best = max(in_time, key=lambda one: (one.tuned + one.held_back).pixel_acc, default=found.chosen)
     agreement = (best.tuned + best.held_back).pixel_acc
     why = (
-        f"{100 * agreement:.1f} % of the pixels as on every frame, in {best.relative_time:.2f} of the time: the "
+        f"{100 * agreement:.1f} % of the pixels have their every-frame label, in {best.relative_time:.2f} of the time: the "
         f"best of {len(found.trials)} schedules on {found.frames} frames of {', '.join(str(clip.path) for clip in clips)}"
     )
     text = best.candidate.text
