@@ -316,7 +316,7 @@ def test_a_video_of_one_frame_is_no_help(capsys, network, tmp_path) -> None:
         (["--clock", "no_such({})"], "no_such"),
         (["--clock", "adaptive({}"], "was never closed"),
         (["--clock", "difference({}, off='pixels')"], "unexpected keyword argument 'off'"),
-        (["--clock", "confidence({})"], "confidence can't be paced"),
+        (["--clock", "confidence({})"], "confidence(0.5) can't be paced"),
         (["--clock", "either(adaptive({}), at_least_every(8))"], "Use either and both around paced(..)"),
         (["--clock", "adaptive({}, watch=3)"], "Give at most 2"),
         (["--out", "schedule.txt"], "ends in .toml"),
