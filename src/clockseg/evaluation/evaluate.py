@@ -20,7 +20,6 @@ from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, con
 from clockseg.evaluation.runs import Interleaving
 from clockseg.evaluation.values import Deviation, deviation
 from clockseg.showing.kind import checked_values, kind_of
-from clockseg.showing.seeing import Stream
 from clockseg.showing.stream import stream
 from clockseg.types import Array
 
@@ -28,6 +27,8 @@ Schedules: TypeAlias = Mapping[str, ScheduleLike] | Sequence[tuple[str, Schedule
 """Schedules by name; pairs where a name may occur twice."""
 Baselines: TypeAlias = Sequence[tuple[str, StagedNetwork] | tuple[str, StagedNetwork, ScheduleLike]]
 """Other networks by name: each runs uncut on every frame, or under the schedule given with it."""
+Way: TypeAlias = tuple[str, StagedNetwork, Schedule]
+"""A network under a schedule, and its name."""
 
 
 @dataclass(frozen=True)
@@ -149,110 +150,99 @@ def evaluate(
     for _, each, schedule in ways:
         check(each, schedule)
 
-    def scorer(clip: Clip | None) -> _Scorer:
-        return _Scorer(net, clip, [(name, stream(each, schedule)) for name, each, schedule in ways], names)
-
     totals: list[Evaluation] = []
     for clip in clips:
-        found = _evaluate_clip(clip, scorer(clip), progress, warn)
+        scorer = _Scorer(net, ways, names, clip)
+        scorer.run(clip, progress, warn)
+        found = scorer.results()
         totals = [total + one for total, one in zip(totals, found, strict=True)] if totals else found
-    return tuple(totals or scorer(None).results())
+    return tuple(totals or _Scorer(net, ways, names).results())
 
 
-def _baselines(baselines: Baselines) -> Iterator[tuple[str, StagedNetwork, Schedule]]:
+def _baselines(baselines: Baselines) -> Iterator[Way]:
     for name, net, *schedule in baselines:
         each = net if schedule else net.uncut()
         yield name, each, schedule_for(schedule[0] if schedule else frame_oracle, len(each))
 
 
-def _evaluate_clip(
-    clip: Clip, scorer: _Scorer, progress: Callable[[Progress], None] | None, warn: Callable[[str], None]
-) -> list[Evaluation]:
-    runs = Interleaving(scorer.net, scorer.streams)
-    expected = clip.expected()
-    # Decoding and networks take turns: a thread that decodes ahead would take time from what is timed.
-    frames = clip.frames(problem=warn, vectors=runs.reads_vectors)
-    for done, (frame, outputs) in enumerate(runs(frames), start=1):
-        scorer.see(frame, [(output, one.net) for output, one in zip(outputs, runs.streams, strict=True)])
-        if progress is not None:
-            progress(Progress(clip.name, done, expected, runs.tallies[-len(scorer.streams)]))
-    (uncut, uncut_spent), *costs = zip(runs.tallies, runs.multiply_adds, strict=True)
-    return [
-        replace(one, tally=tally, multiply_adds=spent, uncut=uncut, uncut_multiply_adds=uncut_spent)
-        for one, (tally, spent) in zip(scorer.results(), costs, strict=True)
-    ]
-
-
 class _Scorer:
-    """Scores the outputs of one clip (None: of no frames) under every schedule."""
+    """Runs one clip (None: no frames) under every schedule beside the uncut network, and sums the scores of the outputs."""
 
     def __init__(
-        self, net: StagedNetwork, clip: Clip | None, streams: Sequence[tuple[str, Stream]], classes: tuple[str, ...]
+        self, net: StagedNetwork, ways: Sequence[Way], classes: tuple[str, ...], clip: Clip | None = None
     ) -> None:
-        self.net, self.streams = net, [one for _, one in streams]
-        scored, self._lookup = scored_classes(clip, classes, net) if clip is not None and classes else (classes, None)
-        self._count, self._clip = len(scored), clip
-        self._flickers = Flickers(1 + len(streams), self._count or None)
-        self._oracle = none = Confusion.none(self._count)
-        self._found = [
+        self._names = [name for name, *_ in ways]
+        self._runs = Interleaving(net, [stream(each, schedule) for _, each, schedule in ways])
+        self._classes, self._lookup = classes, None
+        if clip is not None and classes:
+            self._classes, self._lookup = scored_classes(clip, classes, net)
+        self._labelling = None if clip is None else clip.classes
+        count = len(self._classes)
+        self._flickers = Flickers(1 + len(ways), count or None)
+        self._oracle = none = Confusion.none(count)
+        start = {"scores": none, "boundary": none, "agreement": none, "deviation": Deviation()}
+        self._sums: list[dict[str, Any]] = [dict(start) for _ in ways]
+
+    def run(self, clip: Clip, progress: Callable[[Progress], None] | None, warn: Callable[[str], None]) -> None:
+        """Run and score all frames."""
+        expected = clip.expected()
+        # Decoding and networks take turns: a thread that decodes ahead would take time from what is timed.
+        frames = clip.frames(problem=warn, vectors=self._runs.reads_vectors)
+        see = self._see_labels if self._classes else self._see_numbers
+        for done, (frame, outputs) in enumerate(self._runs(frames), start=1):
+            see(frame, outputs)
+            if progress is not None:
+                progress(Progress(clip.name, done, expected, self._runs.tallies[-len(self._names)]))
+
+    def _see_numbers(self, frame: ClipFrame, outputs: Sequence[Any]) -> None:
+        height, width = frame.picture.shape[:2]
+        nets = [one.net for one in self._runs.streams]
+        truth, *values = (checked_values(*one, (width, height)) for one in zip(outputs, nets, strict=True))
+        for name, sums, shown in zip(self._names, self._sums, values, strict=True):
+            if shown.shape != truth.shape:
+                raise UsageError(
+                    f"{name} gives {list(shown.shape)}, network {nets[0].name!r} {list(truth.shape)}; "
+                    "give baselines whose output is of the same shape."
+                )
+            sums["deviation"] += deviation(shown, truth)
+        self._flickers.see(frame.image, [truth, *values])
+
+    def _see_labels(self, frame: ClipFrame, outputs: Sequence[Any]) -> None:
+        nets = [one.net for one in self._runs.streams]
+        checked = (checked_labels(*one, frame) for one in zip(outputs, nets, strict=True))
+        uncut, *shown = checked if self._lookup is None else (self._lookup[labels] for labels in checked)
+        count, truth, known = len(self._classes), frame.labels, self._labelling
+        wanted: dict[str, tuple[Array, Array | None]] = {"agreement": (uncut, None)}
+        if truth is not None:
+            self._oracle += confusion(truth, uncut, count)
+            wanted["scores"] = truth, None
+        if truth is not None and known is not None:
+            wanted["boundary"] = truth, boundary_band(truth, kind=band_kind(known.names), ignore=known.ignore)
+        for sums, labels in zip(self._sums, shown, strict=True):
+            for score, (reference, where) in wanted.items():
+                sums[score] += confusion(reference, labels, count, where=where)
+        self._flickers.see(frame.image, [uncut, *shown])
+
+    def results(self) -> list[Evaluation]:
+        """Return one evaluation per schedule."""
+        runs = self._runs
+        found = zip(runs.tallies, runs.multiply_adds, self._flickers.counted, strict=True)
+        (uncut, uncut_spent, uncut_flickers), *schedules = found
+        return [
             Evaluation(
                 name,
                 str(one.schedule.carry),
-                scored,
-                scores=none,
-                boundary=none,
-                agreement=none,
-                oracle=none,
-                tally=Tally(one.net.names),
-                uncut=Tally(("whole",)),
+                self._classes,
+                **sums,
+                oracle=self._oracle,
+                tally=tally,
+                uncut=uncut,
+                multiply_adds=spent,
+                uncut_multiply_adds=uncut_spent,
+                flickers=flickers,
+                uncut_flickers=uncut_flickers,
             )
-            for name, one in streams
-        ]
-
-    def see(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
-        """Score one frame: the output of the uncut network, then of every schedule, each with its network."""
-        if self._count:
-            self._see_labels(frame, outputs)
-        else:
-            self._see_numbers(frame, outputs)
-
-    def _see_numbers(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
-        height, width = frame.picture.shape[:2]
-        truth, *values = (checked_values(output, net, (width, height)) for output, net in outputs)
-        for index, (one, shown) in enumerate(zip(self._found, values, strict=True)):
-            if shown.shape != truth.shape:
-                raise UsageError(
-                    f"{one.schedule} gives {list(shown.shape)}, network {self.net.name!r} {list(truth.shape)}; "
-                    "give baselines whose output is of the same shape."
-                )
-            self._found[index] = replace(one, deviation=one.deviation + deviation(shown, truth))
-        self._flickers.see(frame.image, [truth, *values])
-
-    def _see_labels(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
-        checked = (checked_labels(output, net, frame) for output, net in outputs)
-        uncut, *shown = checked if self._lookup is None else (self._lookup[labels] for labels in checked)
-        count, truth, band = self._count, frame.labels, self._band(frame)
-        if truth is not None:
-            self._oracle += confusion(truth, uncut, count)
-        for index, (one, labels) in enumerate(zip(self._found, shown, strict=True)):
-            sums: dict[str, Any] = {"agreement": one.agreement + confusion(uncut, labels, count)}
-            if truth is not None:
-                sums["scores"] = one.scores + confusion(truth, labels, count)
-            if truth is not None and band is not None:
-                sums["boundary"] = one.boundary + confusion(truth, labels, count, where=band)
-            self._found[index] = replace(one, **sums)
-        self._flickers.see(frame.image, [uncut, *shown])
-
-    def _band(self, frame: ClipFrame) -> Array | None:
-        classes = None if self._clip is None else self._clip.classes
-        if frame.labels is None or classes is None:
-            return None
-        return boundary_band(frame.labels, kind=band_kind(classes.names), ignore=classes.ignore)
-
-    def results(self) -> list[Evaluation]:
-        """Return one evaluation per schedule; the costs are filled in by the caller."""
-        uncut, *flickers = self._flickers.counted
-        return [
-            replace(one, oracle=self._oracle, flickers=calm, uncut_flickers=uncut)
-            for one, calm in zip(self._found, flickers, strict=True)
+            for name, one, sums, (tally, spent, flickers) in zip(
+                self._names, runs.streams[1:], self._sums, schedules, strict=True
+            )
         ]
