@@ -87,11 +87,9 @@ def some_prices(net: StagedNetwork) -> tuple[Prices, dict[str, int]]:
     """A price of its own for each part, and the same by the name of its function."""
     names = [*(stage.name for stage in net.stages), *(group.name for group in net.groups), FINISH]
     amounts = {name: 10**place for place, name in enumerate(names)}
-    stages = {stage.name: amounts[stage.name] for stage in net.stages}
-    groups = {group.name: amounts[group.name] for group in net.groups}
     reads = {group.name: group.reads for group in net.groups}
     by_function = {f"{stage.name}.body": amounts[stage.name] for stage in net.stages} | amounts
-    return Prices(stages, groups, reads, amounts[FINISH]), by_function
+    return Prices(amounts, net.names, reads), by_function
 
 
 def counting_engine(net: StagedNetwork) -> tuple[StagedNetwork, collections.Counter[str]]:
@@ -116,7 +114,7 @@ def test_priced_records_are_what_counting_the_calls_gives(data: Any) -> None:
     counting, calls = counting_engine(net)
     records = [record for _, record in run(counting, images, schedule)]
     wanted = sum(amounts.get(name, 0) * number for name, number in calls.items())
-    assert prices.total(records) == wanted
+    assert sum(map(prices.frame, records)) == wanted
 
 
 @given(st.data())
@@ -131,14 +129,14 @@ def test_replayed_records_cost_what_running_costs(data: Any) -> None:
     for _ in run(counting, images, schedule):
         pass
     wanted = sum(amounts.get(name, 0) * number for name, number in calls.items())
-    assert prices.total(replay(record(net, images), schedule)) == wanted
+    assert sum(map(prices.frame, replay(record(net, images), schedule))) == wanted
 
 
 def test_what_a_carry_moves_is_fused_again() -> None:
     net = StagedNetwork(
         "two", (Stage("a", lambda x: x, scores=None), Stage("b", lambda x: x, scores=None)), (Group("u", ("b",), sums),)
     )
-    prices = Prices({"a": 1, "b": 10}, {"u": 100}, {"u": ("b",)}, 1000)
+    prices = Prices({"a": 1, "b": 10, "u": 100, FINISH: 1000}, ("a", "b"), {"u": ("b",)})
     schedule = Schedule((ALWAYS, lambda tick: False), carry=Drift())
     records = [one for _, one in run(net, map(np.array, (0, 0, 5, 5)), schedule)]
     # Where a carry estimates motion, held values are moved and fused anew, however small the motion.
@@ -148,8 +146,8 @@ def test_what_a_carry_moves_is_fused_again() -> None:
 
 def test_a_delayed_stage_is_priced_when_it_fires() -> None:
     net = StagedNetwork("two", tuple(Stage(name, lambda x: x, scores=None) for name in "ab"))
-    prices = Prices({"a": 1, "b": 10}, finish=100)
-    total = prices.total(record for _, record in run(net, map(np.array, range(4)), pipelined(2)))
+    prices = Prices({"a": 1, "b": 10, FINISH: 100}, ("a", "b"))
+    total = sum(prices.frame(record) for _, record in run(net, map(np.array, range(4)), pipelined(2)))
     assert total == 4 * 111
 
 
@@ -177,7 +175,9 @@ def test_a_meter_prices_frames_of_any_size(tmp_path: Any) -> None:
     found = []
     for image in (small, small, large):
         session(image)
-        found.append(meter.frame(session.record, image))
+        prices = meter.prices(image)
+        assert prices is not None
+        found.append(prices.frame(session.record))
     every, first, filled = found
     assert every == priced(net, (48, 32)).full
     assert first < every
@@ -186,9 +186,7 @@ def test_a_meter_prices_frames_of_any_size(tmp_path: Any) -> None:
 
 def test_functions_have_no_price() -> None:
     net = StagedNetwork("two", (Stage("a", str.upper), Stage("b", str.lower)))
-    session = Session(net, alternating)
-    session("x")
-    assert Meter(net).frame(session.record, "x") is None
+    assert Meter(net).prices("x") is None
     with pytest.raises(UsageError, match=r"'a.body' isn't a graph"):
         priced(net, (4, 4))
     with pytest.raises(UsageError, match="doesn't say at which size"):
@@ -199,7 +197,7 @@ def test_prices_of_another_network_are_refused() -> None:
     net = StagedNetwork("one", (Stage("a", str.upper),))
     [(_, one)] = run(net, "x", skip_frame(2))
     with pytest.raises(UsageError, match="a record of 1 stages, and prices of 2"):
-        Prices({"a": 0, "b": 0}).frame(one)
+        Prices({"a": 0, "b": 0, FINISH: 0}, ("a", "b")).frame(one)
 
 
 def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any) -> None:
@@ -210,26 +208,27 @@ def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any) -
     uncut, skipped, alternated = runs.multiply_adds
     assert uncut == 4 * priced(net).full
     assert skipped / uncut == 0.5
-    last = priced(net).stages["deep"]
+    last = priced(net).parts["deep"]
     assert alternated / uncut == pytest.approx(1 - last / 2 / priced(net).full)
 
 
 def test_what_is_moved_costs_its_conclusion_or_correction_alone() -> None:
     net = load("street", engine="onnxruntime", size=(64, 64))
     prices = priced(net)
-    assert prices.conclude is not None
-    assert prices.correction is None
-    assert 0 < prices.conclude < prices.finish + prices.full
-    mended = Prices(prices.stages, prices.groups, prices.reads, prices.finish, correction=7)
+    assert "correction" not in prices.parts
+    conclude = prices.parts["conclude"]
+    assert 0 < conclude < prices.parts[FINISH] + prices.full
+    parts = {name: count for name, count in prices.parts.items() if name != "conclude"}
+    mended = Prices(parts | {"correction": 7}, prices.stages, prices.reads)
     [(_, first), (_, held)] = run(net, [np.zeros((64, 64, 3), np.uint8)] * 2, skip_frame(2))
     assert prices.ran(first)[-1] == FINISH
-    for carried, parts, cost in (("output", (), 0), ("fused", ("conclude",), prices.conclude)):
+    for carried, parts, cost in (("output", (), 0), ("fused", ("conclude",), conclude)):
         assert prices.ran(held._replace(propagated=carried)) == parts
         assert prices.frame(held._replace(propagated=carried)) == cost
     assert mended.ran(held._replace(propagated="fused")) == (FINISH,)
     assert mended.frame(held._replace(propagated="corrected")) == 7
     stage = held._replace(propagated="corrected", fired=(True, False, False))
-    assert mended.ran(stage) == (next(iter(prices.stages)), "correction")
+    assert mended.ran(stage) == (prices.stages[0], "correction")
 
 
 @pytest.mark.parametrize("damaged", ["{", '{"0": 1}', "[]"])
@@ -241,8 +240,8 @@ def test_counts_are_kept_by_the_networks_files(tmp_path, monkeypatch, damaged):
     assert priced(net, (64, 64), setting="a") == priced(net, (64, 64), setting="a") == counted
     # What is on disk is taken as it is, under its own key only.
     told = kept.read_text()
-    kept.write_text(told.replace(str(counted.stages["stride8"]), "7"))
-    assert priced(net, (64, 64), setting="a").stages["stride8"] == 7
+    kept.write_text(told.replace(str(counted.parts["stride8"]), "7"))
+    assert priced(net, (64, 64), setting="a").parts["stride8"] == 7
     assert priced(net, (64, 64), setting="b") == counted
     kept.write_text(damaged)
     assert priced(net, (64, 64), setting="a") == counted

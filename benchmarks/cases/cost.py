@@ -46,7 +46,7 @@ def _network(file: Any, asked: Namespace) -> Facts:
     width, height = prices.size or (0, 0)
     frame = {IMAGE: np.random.default_rng(0).integers(0, 256, (1, height, width, 3), dtype=np.uint8)}
     [seconds] = part_seconds([net], [frame], asked.repeat)
-    counts = {**prices.stages, **prices.groups, "finish": prices.finish}
+    counts = {name: prices.parts[name] for name in (*prices.stages, *prices.reads, "finish")}
     whole = prices.whole or prices.full
     return {
         "size": prices.size,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -40,37 +41,33 @@ EVERY, WHOLE = "every stage", "whole"
 class Prices:
     """The multiply-adds of each part of a network at one working size.
 
-    ``stages``: of bodies with their heads; ``groups``, and the values that each ``reads``, in the order they run; ``finish``:
-    of the part that makes the output from ``last``; ``whole``: of the uncut network; ``conclude`` and ``correction``: of the
-    parts that make an output from warped scores, if the network has them. ``size``: (WIDTH, HEIGHT).
+    ``parts``: by name, of stages (bodies with their heads) and groups; ``finish``, which makes the output; ``whole``, the uncut
+    network; ``conclude`` and ``correction``, which make an output from warped scores, if the network has them. ``stages``: their
+    names; ``reads``: the values that each group reads; both in the order they run. ``size``: (WIDTH, HEIGHT).
 
     >>> from clockseg.clocks.rates import alternating
     >>> from clockseg import run
     >>> from clockseg.clockwork.network import Group, Stage, StagedNetwork
     >>> net = StagedNetwork("two", (Stage("a", str), Stage("b", str)), (Group("sum", ("a", "b"), str.__add__),))
-    >>> prices = Prices({"a": 60, "b": 30}, {"sum": 10}, {"sum": ("a", "b")})
+    >>> prices = Prices({"a": 60, "b": 30, "sum": 10, "finish": 0}, ("a", "b"), {"sum": ("a", "b")})
     >>> [prices.frame(record) for _, record in run(net, "wxyz", alternating)]
     [100, 70, 100, 70]
     """
 
-    stages: Mapping[str, int]
-    groups: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, int]
+    stages: tuple[str, ...]
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    finish: int = 0
-    whole: int | None = None
-    size: tuple[int, int] | None = None
-    conclude: int | None = None
-    correction: int | None = None
-
-    @property
-    def last(self) -> str:
-        """Name of the value that ``finish`` reads: the last group, or without groups the last stage."""
-        return [*self.stages, *self.groups][-1]
+    size: Size | None = None
 
     @property
     def full(self) -> int:
         """Multiply-adds of a frame on which every part runs."""
-        return sum((*self.stages.values(), *self.groups.values(), self.finish))
+        return sum(self.parts[name] for name in (*self.stages, *self.reads, FINISH))
+
+    @property
+    def whole(self) -> int | None:
+        """Multiply-adds of the uncut network, if there is one."""
+        return self.parts.get(WHOLE)
 
     def ran(self, record: Record) -> tuple[str, ...]:
         """Return the names of the parts that ran at this frame, in order: stages, groups, and the part that made the output."""
@@ -79,34 +76,23 @@ class Prices:
                 f"a record of {len(record.fired)} stages, and prices of {len(self.stages)} ({', '.join(self.stages)}); "
                 "give the prices of the network that ran."
             )
-        return tuple(self._ran(record))
-
-    def _ran(self, record: Record) -> Iterator[str]:
-        moved = record.held_moved or (False,) * len(record.fired)
-        changed = {name for name, *new in zip(self.stages, record.fired, moved, strict=True) if any(new)}
-        yield from (name for name, fired in zip(self.stages, record.fired, strict=True) if fired)
+        fired = tuple(compress(self.stages, record.fired))
         if record.propagated:
             # Nothing is fused; moved labels are the output as they are.
-            yield from {"fused": (FINISH if self.conclude is None else CONCLUDE,), "corrected": (CORRECTION,)}.get(
-                record.propagated, ()
-            )
-            return
-        for name in self.groups:
-            if changed.intersection(self.reads[name]):
+            conclude = CONCLUDE if CONCLUDE in self.parts else FINISH
+            return (*fired, *{"fused": (conclude,), "corrected": (CORRECTION,)}.get(record.propagated, ()))
+        changed = {*fired, *compress(self.stages, record.held_moved or ())}
+        groups = []
+        for name, reads in self.reads.items():
+            if changed.intersection(reads):
                 changed.add(name)
-                yield name
-        if self.last in changed:
-            yield FINISH
+                groups.append(name)
+        last = [*self.stages, *self.reads][-1]
+        return (*fired, *groups, *([FINISH] if last in changed else []))
 
     def frame(self, record: Record) -> int:
         """Return the multiply-adds of this frame."""
-        moved = {CONCLUDE: self.conclude or 0, CORRECTION: self.correction or 0}
-        parts = {**self.stages, **self.groups, FINISH: self.finish, **moved}
-        return sum(parts[name] for name in self.ran(record))
-
-    def total(self, records: Iterable[Record]) -> int:
-        """Return the multiply-adds of frames: of a session, of ``run`` or of ``replay``."""
-        return sum(map(self.frame, records))
+        return sum(self.parts[name] for name in self.ran(record))
 
 
 def priced(net: StagedNetwork, size: Size | None = None, *, setting: str = "") -> Prices:
@@ -123,18 +109,9 @@ def priced(net: StagedNetwork, size: Size | None = None, *, setting: str = "") -
     """
     size = _size(net) if size is None else size
     found = _counted(net, size, setting)
-    for stage in net.stages:
-        found[stage.name] = found.pop(f"{stage.name}.body") + found.pop(f"{stage.name}.head")
-    return Prices(
-        {name: found[name] for name in net.names},
-        {group.name: found[group.name] for group in net.groups},
-        {group.name: group.reads for group in net.groups},
-        found[FINISH],
-        found.get(WHOLE),
-        size,
-        found.get(CONCLUDE),
-        found.get(CORRECTION),
-    )
+    for name in net.names:
+        found[name] = found.pop(f"{name}.body") + found.pop(f"{name}.head")
+    return Prices(found, net.names, {group.name: group.reads for group in net.groups}, size)
 
 
 def _counted(net: StagedNetwork, size: Size, setting: str) -> dict[str, int]:
@@ -221,7 +198,7 @@ def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:
 
 @dataclass
 class Meter:
-    """Counts the multiply-adds of the frames of a session on ``net``, of any size; None if a part is not a graph.
+    """The prices of ``net`` at the working sizes of the frames of a session; None if a part is not a graph.
 
     ``setting``: as for ``priced``.
     """
@@ -229,11 +206,6 @@ class Meter:
     net: StagedNetwork
     setting: str = ""
     known: dict[tuple[int, ...], Prices | None] = field(default_factory=dict)
-
-    def frame(self, record: Record, image: Any) -> int | None:
-        """Return the multiply-adds of ``image`` according to the session's record."""
-        prices = self.prices(image)
-        return None if prices is None else prices.frame(record)
 
     def prices(self, image: Any) -> Prices | None:
         """Return the prices at the working size of ``image``."""

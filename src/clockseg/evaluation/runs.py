@@ -73,8 +73,8 @@ class Interleaving:
             first = self.tallies[index].frames == 0
             self.tallies[index] = self.tallies[index].add(one.record, first=first)
             if not first:
-                spent = self._meters[index].frame(one.record, one.item.picture)
-                self.multiply_adds[index] += math.nan if spent is None else spent
+                prices = self._meters[index].prices(one.item.picture)
+                self.multiply_adds[index] += math.nan if prices is None else prices.frame(one.record)
             self._shown[index].append((one.item, one.output))
 
     def _ready(self) -> Iterator[tuple[ClipFrame, list[Any]]]:
