@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from clockseg.datasets.folders import read_lines
 from clockseg.errors import DataError, nearest
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.types import Labels
@@ -138,16 +139,11 @@ def _is_colour(colour: Any) -> bool:
 
 def read_class_map(path: Path) -> dict[str, str]:
     """Read lines of ``NETWORK CLASS = DATA SET CLASS`` (# begins a comment); ``DataError`` for another file."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DataError(f"{path} can't be read ({reason}). {FORM}") from None
     found: dict[str, str] = {}
-    for line in (line.partition("#")[0].strip() for line in text.splitlines()):
+    for line in read_lines(path):
         ours, _, theirs = (part.strip() for part in line.partition("="))
-        if line and not (ours and theirs):
+        if not (ours and theirs):
             raise DataError(f"{path}: {line!r} is not NAME = NAME. {FORM}")
-        if line and found.setdefault(ours, theirs) != theirs:
+        if found.setdefault(ours, theirs) != theirs:
             raise DataError(f"{path}: {ours!r} is mapped twice, to {found[ours]!r} and to {theirs!r}.")
     return found

@@ -60,8 +60,9 @@ def required(path: Path, what: str) -> Path:
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text file without empty lines and comments (#)."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} can't be read as a text file ({error}).") from None
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"{path} can't be read as a text file ({reason}).") from None
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     return [line for line in lines if line]
