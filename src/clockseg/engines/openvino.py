@@ -16,7 +16,7 @@ import numpy as np
 
 from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.engines.buffers import Pool, lend
+from clockseg.engines.buffers import Pool
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.errors import UsageError
 from clockseg.execution.cache import cache_limit, model_folder, prune
@@ -43,24 +43,13 @@ def openvino(
     library = libraries.openvino()
     if cache:
         cache_limit()  # a wrong setting is reported now, not at the first frame
-    options: dict[str, Any] = {
-        "INFERENCE_PRECISION_HINT": precision,
-        "PERFORMANCE_HINT": "LATENCY",
-        "NUM_STREAMS": 1,
-        "INFERENCE_NUM_THREADS": threads_or_all(threads),
-    }
-    if threads_or_all(threads) < cores():
-        # Pinned threads of every model are on the same first cores, so two models that run at once would take turns.
-        options["ENABLE_CPU_PINNING"] = False
+    options = latency_options(precision, threads)
 
     def compile(built: Built) -> Runner:
         core = libraries.openvino_core()
         folder = model_folder(built.digest) if cache else None
-        file = (
-            None
-            if folder is None
-            else folder / f"{hashlib.sha256(f'{bits} {options} {built.inner}'.encode()).hexdigest()[:16]}.blob"
-        )
+        name = hashlib.sha256(f"{bits} {options} {built.inner}".encode()).hexdigest()[:16]
+        file = None if folder is None else folder / f"{name}.blob"
         made = None if file is None else _read(core, file, options)
         if made is None:
             model = core.read_model(built.model)
@@ -73,6 +62,20 @@ def openvino(
 
     bits = f"openvino {library.__version__} {precision} {threads_or_all(threads)} threads, {machine()['processor']}"
     return compiled(net, compile, "openvino" if precision == "f32" else f"openvino {precision}", same_bits=bits)
+
+
+def latency_options(precision: str, threads: int | None) -> dict[str, Any]:
+    """Return the properties of a model that runs one frame at a time, as fast as possible."""
+    options: dict[str, Any] = {
+        "INFERENCE_PRECISION_HINT": precision,
+        "PERFORMANCE_HINT": "LATENCY",
+        "NUM_STREAMS": 1,
+        "INFERENCE_NUM_THREADS": threads_or_all(threads),
+    }
+    if threads_or_all(threads) < cores():
+        # Pinned threads of every model are on the same first cores, so two models that run at once would take turns.
+        options["ENABLE_CPU_PINNING"] = False
+    return options
 
 
 def _read(core: Any, file: Path, options: dict[str, Any]) -> Any:
@@ -127,35 +130,30 @@ class _Request:
     def __init__(self, library: types.ModuleType, model: Any, built: Built) -> None:
         self.request = model.create_infer_request()
         libraries.keep_after_fork(self)
-        inputs = [model.input(name) for name in built.inputs]
-        outputs = [model.output(name) for name in built.outputs]
+        self.inputs = [_Port.of(library, model.input(name)) for name in built.inputs]
+        self.outputs = [_Port.of(library, model.output(name)) for name in built.outputs]
         # What suppression keeps has no shape beforehand: such outputs are copied out of the request's memory.
-        self.free = not all(port.partial_shape.is_static for port in outputs)
-        self.inputs = [_Port.of(library, port) for port in inputs]
-        self.outputs = [_Port.of(library, port) for port in outputs]
+        self.free = not all(one.port.partial_shape.is_static for one in self.outputs)
         fixed = [] if self.free else self.outputs
         self.pools = [Pool(tuple(one.port.shape), one.dtype, one.wrap) for one in fixed]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         # Tensors over an array's memory don't keep it alive; these do while it runs.
-        arrays, slots = [], lend(self.pools)
+        arrays, slots = [], [pool.lend() for pool in self.pools]
         for given, (port, dtype, last, wrap) in zip(inputs, self.inputs, strict=True):
             array = np.ascontiguousarray(given.transpose(_LAST) if last else given, dtype)
             if not array.flags.writeable:  # OpenVINO shares writable memory only
                 array = array.copy()
             arrays.append(array)
             self.request.set_tensor(port, wrap(array))
-        if self.free:
-            self.request.infer()
-            found = [np.array(self.request.get_tensor(port).data) for port, *_ in self.outputs]
-            return [
-                array.transpose(_FIRST) if port.last else array for array, port in zip(found, self.outputs, strict=True)
-            ]
-        for slot, one in zip(slots, self.outputs, strict=True):
+        for slot, one in zip(slots, self.outputs, strict=not self.free):
             self.request.set_tensor(one.port, slot.wrapped)
         self.request.infer()
-        pairs = zip(slots, self.outputs, strict=True)
-        return [slot.array.transpose(_FIRST) if port.last else slot.array for slot, port in pairs]
+        if self.free:
+            found = [np.array(self.request.get_tensor(one.port).data) for one in self.outputs]
+        else:
+            found = [slot.array for slot in slots]
+        return [array.transpose(_FIRST) if one.last else array for array, one in zip(found, self.outputs, strict=True)]
 
 
 class _Port(NamedTuple):

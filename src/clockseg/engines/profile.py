@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from clockseg.engines.openvino import latency_options
 from clockseg.errors import ClocksegError
-from clockseg.execution.machine import threads_or_all
 from clockseg.graph import extraction
 from clockseg.graph.cost import node_work
 from clockseg.graph.static import Static, fix_declared
@@ -46,14 +46,8 @@ def _runs(
     model: bytes, precision: str, threads: int | None, repeat: int
 ) -> Iterator[list[tuple[Sequence[str], float]]]:
     """For each run, in the order they ran: the nodes that something was made from, and its seconds."""
-    options = {
-        "INFERENCE_PRECISION_HINT": precision,
-        "PERFORMANCE_HINT": "LATENCY",
-        "NUM_STREAMS": 1,
-        "INFERENCE_NUM_THREADS": threads_or_all(threads),
-        "PERF_COUNT": True,
-    }
     core = openvino_core()
+    options = latency_options(precision, threads) | {"PERF_COUNT": True}
     compiled = core.compile_model(core.read_model(model), "CPU", options)
     request = compiled.create_infer_request()
     inputs = {port.get_any_name(): _noise(port) for port in compiled.inputs}
