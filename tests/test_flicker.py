@@ -15,7 +15,7 @@ from clockseg.clocks.rates import carried, frame_oracle
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import read_data
 from clockseg.evaluation.evaluate import evaluate
-from clockseg.evaluation.flicker import LARGEST, Flickers, Following, consistent, flicker, flicker_facts, flickering
+from clockseg.evaluation.flicker import LARGEST, Flickers, Following, consistent, flicker_facts, flickering
 from clockseg.evaluation.metrics import Confusion
 from toy_networks import CLASSES, toy, write_clip
 
@@ -43,6 +43,10 @@ def counted(images: list[np.ndarray], labels: list[np.ndarray], classes: int = 2
     for image, each in zip(images, labels, strict=True):
         found.see(image, [each])
     return found.counted[0]
+
+
+def flicker(found: Confusion) -> float:
+    return flicker_facts(found)["flicker"]
 
 
 def test_labels_that_move_with_the_picture_do_not_flicker() -> None:

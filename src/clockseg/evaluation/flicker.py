@@ -91,23 +91,18 @@ def flickering(labels: Labels, before: Labels, found: Correspondence, classes: i
     return confusion(labels, moved.astype(labels.dtype, copy=False), classes, where=found.sure)
 
 
-def flicker(counted: Confusion) -> float | None:
-    """Return 1 - mIoU over the classes of at least 0.1 % of the pixels, 0..1; None if no pixel was counted.
-
-    >>> flicker(Confusion(np.array([[3, 0], [0, 5]]))), flicker(Confusion.none(2)) is None
-    (0.0, True)
-    """
-    return finite(1 - counted.mean_iu_of())
-
-
 def flicker_facts(counted: Confusion | Deviation) -> dict[str, Any]:
-    """Return plain values: ``flicker``, and ``pixels``, the share of counted pixels that changed their label; None without.
+    """Return plain values, 0..1, None if no pixel was counted.
 
-    For numbers: ``flicker`` alone, the mean absolute difference from the warped frame before over the mean absolute number.
+    ``flicker``: 1 - mIoU over the classes of at least 0.1 % of the pixels, ``pixels``: the share that changed their label. For
+    numbers ``flicker`` alone: the mean absolute difference from the warped frame before over the mean absolute number.
+
+    >>> flicker_facts(Confusion(np.array([[3, 0], [0, 5]]))), flicker_facts(Confusion.none(2))
+    ({'flicker': 0.0, 'pixels': 0.0}, {'flicker': None, 'pixels': None})
     """
     if isinstance(counted, Deviation):
         return {"flicker": counted.apart / counted.size if counted.size else None}
-    return {"flicker": flicker(counted), "pixels": finite(1 - counted.pixel_acc)}
+    return {"flicker": finite(1 - counted.mean_iu_of()), "pixels": finite(1 - counted.pixel_acc)}
 
 
 def drift(values: Array, before: Array, found: Correspondence) -> Deviation:
@@ -132,7 +127,7 @@ class Flickers:
     >>> calm, dark = Flickers(1, 2), np.zeros((48, 64), np.uint8)
     >>> for _ in range(3):
     ...     calm.see(np.zeros((48, 64, 3), np.uint8), [dark])
-    >>> flicker(calm.counted[0])
+    >>> flicker_facts(calm.counted[0])["flicker"]
     0.0
     """
 

@@ -25,20 +25,17 @@ def percent(share: float | None) -> str:
 
 Columns: TypeAlias = dict[str, tuple[str, Callable[[Any], str]]]
 """For each heading, the place of its value in the facts, and its format."""
-_FLICKER: Columns = {
-    "flicker": ("flicker.flicker", percent),
-    "uncut flicker": ("uncut_flicker.flicker", percent),
-}
 _SCORES: Columns = {
     "mIoU": ("mean_iu", percent),
     "kept": ("kept", percent),
     "agreement": ("agreement.mean_iu", percent),
     "pixels": ("agreement.pixel_acc", percent),
-}
-_ERRORS: Columns = {
     "relative error": ("agreement.relative_error", percent),
     "worst frame": ("agreement.worst_frame", percent),
+    "flicker": ("flicker.flicker", percent),
+    "uncut flicker": ("uncut_flicker.flicker", percent),
 }
+"""Labels and numbers have some of these each."""
 _COSTS: Columns = {
     "network rate": ("network_rate", percent),
     "ms/frame": ("seconds_per_frame", lambda seconds: f"{1000 * seconds:.2f}"),
@@ -50,10 +47,10 @@ _COSTS: Columns = {
 def table(found: Sequence[Evaluation]) -> list[list[str]]:
     """Return rows of text, one per evaluation below a row of headings; ``-`` where there is nothing to report."""
     rows = [_flat(one) for one in found]
-    scores = _ERRORS if "agreement.relative_error" in rows[0] else _SCORES
+    scores = {heading: column for heading, column in _SCORES.items() if column[0] in rows[0]}
     # Baselines have other stages.
     fires = {f"fires {stage}": (f"fire_rate.{stage}", percent) for stage in found[0].facts()["fire_rate"]}
-    columns = scores | _FLICKER | fires | _COSTS
+    columns = scores | fires | _COSTS
     body = [[str(row["schedule"]), *(_cell(row, *column) for column in columns.values())] for row in rows]
     return [["schedule", *columns], *body]
 
@@ -100,7 +97,7 @@ def _cell(row: Mapping[str, Any], place: str, form: Callable[[Any], str]) -> str
 
 def _flat(one: Evaluation) -> dict[str, Any]:
     """Return all figures by their place, such as ``agreement.mean_iu``."""
-    return dict(_leaves(one.facts() | {"kept": one.kept}))
+    return dict(_leaves(one.facts() | ({"kept": one.kept} if one.classes else {})))
 
 
 def _leaves(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
