@@ -195,6 +195,6 @@ def _in_step(run: Run, at: Array, warn: Callable[[str], None]) -> Iterator[tuple
             except ClocksegError as error:
                 given, why = None, str(error)
             ended, taken = given is None, taken + 1
-            if ended and run.mapped:
+            if ended and run.kind is not None:
                 warn(f"{run.folder}: its maps end after {taken - 1} of {run.frames} frames ({why})")
         yield given

@@ -99,28 +99,28 @@ class Run:
         """Float64 [frames]: the time of each, from 0; at ``IMAGES_FPS`` if they have no usable times."""
         return np.arange(self.frames) / IMAGES_FPS if self.times is None else self.times - self.times[0]
 
+    @cached_property
+    def kind(self) -> str | None:
+        """The kind of its maps, "labels", "instances" or "values", such as depth; None if no maps were written."""
+        return next((kind for kind in ("labels", "instances", "values") if self.file(kind) is not None), None)
+
     @property
     def numeric(self) -> bool:
         """True if the outputs are maps of numbers, such as depth."""
-        return self.file("labels") is None and self.file("values") is not None
-
-    @property
-    def mapped(self) -> bool:
-        """True if maps of labels, maps of numbers or instances were written."""
-        return self.numeric or self.file("labels") is not None or self.file("instances") is not None
+        return self.kind == "values"
 
     def maps(self) -> Iterator[tuple[Labels, float]]:
         """Yield the map of each frame, uint8 [h, w], and the mean of its numbers (NaN for labels), if maps were written.
 
         Labels are class ids, those of instances too; numbers become levels of brightness, 0 to 254, with 255 for none.
         """
-        if self.file("labels") is not None:
+        if self.kind == "labels":
             for labels in read_labels(self.folder):
                 yield labels, float("nan")
-        elif self.file("instances") is not None:
+        elif self.kind == "instances":
             for frame in read_instances(self.folder):
                 yield class_map(frame["instances"], frame["size"]), float("nan")
-        elif self.numeric:
+        elif self.kind == "values":
             scale = self.summary.get("value_scale")
             heat = Heat(None if scale is None else (float(scale[0]), float(scale[1])))
             for values in read_values(self.folder):
@@ -161,7 +161,7 @@ def write_areas(result: str | os.PathLike[str], path: str | os.PathLike[str]) ->
     clockseg.errors.DataError: nowhere: no such folder. Give a folder that clockseg segment wrote.
     """
     run = read_run(result)
-    if run.numeric or not run.mapped or not run.classes:
+    if run.kind not in ("labels", "instances") or not run.classes:
         raise DataError(
             f"{run.folder}: no maps of classes in it. Segment with --write labels and a network with classes."
         )

@@ -126,7 +126,7 @@ def _tell_missing(runs: Sequence[Run], note: Callable[[str], None]) -> None:
     for run in runs:
         if not run.trace:
             note(f"{run.folder.name} has no trace, so its firings are unknown; {_WRITES}")
-        if not run.mapped:
+        if run.kind is None:
             note(f"{run.folder.name} has no maps, so there are no masks; {_WRITES}")
         if not comparable(runs[0], run):
             note(f"{run.folder.name} has other classes than {runs[0].folder.name}, so its labels are not compared")
