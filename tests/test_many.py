@@ -286,12 +286,12 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
     video, out = videos / "video0.mp4", tmp_path / "out"
     assert run(video, *options(network, tmp_path / "undisturbed")) == 0
 
-    def stop(self, input: object, progress: Progress) -> None:
+    def stop(self, source: str, progress: Progress) -> None:
         if progress.done == 90 and (out / "video0" / ".part" / "000000").exists():
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("clockseg.cli.outcomes.Report.progress", stop)
+        patched.setattr("clockseg.cli.progress.Watch.update", stop)
         assert run(video, *options(network, out)) == 130
     assert "--resume" in capsys.readouterr().err
     [entry] = read(out).values()
@@ -302,7 +302,7 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
     assert "--resume" in capsys.readouterr().err
     ran = []
     with monkeypatch.context() as patched:
-        patched.setattr("clockseg.cli.outcomes.Report.progress", lambda self, clip, now: ran.append(now))
+        patched.setattr("clockseg.cli.progress.Watch.update", lambda self, source, now: ran.append(now))
         assert run(video, *options(network, out, "--resume")) == 0
     assert len(ran) == FRAMES - 60
     assert kept

@@ -1,15 +1,15 @@
-"""Output of ``segment``: progress, the result of each video, and a final table if there are several."""
+"""Output of ``segment``: the result of each video, and a final table if there are several."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 from clockseg.cli.progress import Watch
 from clockseg.cli.terminal import columns, fail, indented, percent, say, warn
-from clockseg.clockwork.trace import Progress
-from clockseg.errors import ClocksegError, fault
+from clockseg.errors import ClocksegError, DataError, fault
 from clockseg.segmenting.inputs import Input
 from clockseg.segmenting.segmentation import Outcome
 from clockseg.segmenting.work import Segmented
@@ -23,45 +23,55 @@ LEAST_BUSY = 0.3
 """The least share of a run that is worth naming as what kept it busy."""
 
 
-class Report:
-    """Tells of ``inputs`` as they go; the table comes when the ``with`` block is left."""
+def tell_each(
+    outcomes: Generator[Outcome, None, None], inputs: Sequence[Input], watch: Watch, *, quiet: bool, page: bool
+) -> int:
+    """Print the result of each of ``inputs`` as it comes, and a table of several at the end; return the exit code.
 
-    def __init__(self, inputs: Sequence[Input], *, quiet: bool) -> None:
-        self._inputs, self._quiet = inputs, quiet
-        self._outcomes: list[Outcome] = []
-        self._watch = Watch(len(inputs), quiet=quiet)
+    ``watch`` counts those that have ended. ``page``: also write the page of each. The error of a single input is raised,
+    unless its files are at fault (``OSError``, ``DataError``), which is printed.
+    """
+    told: list[Outcome] = []
+    try:
+        with closing(outcomes):
+            for outcome in outcomes:
+                error = outcome.error
+                if len(inputs) == 1 and error is not None and not isinstance(error, OSError | DataError):
+                    raise error
+                told.append(outcome)
+                watch.ended()
+                _tell(outcome, quiet=quiet)
+                if page and outcome.done is not None and not outcome.before:
+                    _write_page(outcome.done.folder)
+    except KeyboardInterrupt:
+        say("run the same command with --resume to continue from here.")
+        raise
+    finally:
+        if len(inputs) > 1 and not quiet and told:
+            place = {input.key: number for number, input in enumerate(inputs)}
+            print(_table(sorted(told, key=lambda one: place[one.input.key]), len(place)))
+    return 0 if all(outcome.whole for outcome in told) else 1
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, KeyboardInterrupt):
-            say("run the same command with --resume to continue from here.")
-        if len(self._inputs) > 1 and not self._quiet and self._outcomes:
-            place = {input.key: number for number, input in enumerate(self._inputs)}
-            print(_table(sorted(self._outcomes, key=lambda one: place[one.input.key]), len(place)))
+def _tell(outcome: Outcome, *, quiet: bool) -> None:
+    source = outcome.input.source
+    if outcome.error is not None:
+        text = _said(outcome.error)
+        fail(text if source in text else f"{source}: {text}")
+    if outcome.done is None:
+        return
+    if not outcome.before:
+        for sentence in (*outcome.done.problems, *outcome.done.summary["warnings"]):
+            warn(f"{source}: {sentence}")
+    if not quiet:
+        print(indented(f"{source}: done before") if outcome.before else _told(outcome.done), flush=True)
 
-    def progress(self, input: Input, progress: Progress) -> None:
-        """Show the progress of one video."""
-        self._watch.update(input.source, progress)
 
-    def tell(self, outcome: Outcome) -> None:
-        """Print the result of one video."""
-        self._outcomes.append(outcome)
-        self._watch.ended()
-        source = outcome.input.source
-        if outcome.error is not None:
-            text = _said(outcome.error)
-            fail(text if source in text else f"{source}: {text}")
-        if outcome.done is None:
-            return
-        if not outcome.before:
-            for sentence in (*outcome.done.problems, *outcome.done.summary["warnings"]):
-                warn(f"{source}: {sentence}")
-        if not self._quiet:
-            print(indented(f"{source}: done before") if outcome.before else _told(outcome.done), flush=True)
+def _write_page(folder: Path) -> None:
+    from clockseg.report import write
+    from clockseg.segmenting.results import REPORT
+
+    write([folder], folder / REPORT, overwrite=True, warn=say)
 
 
 def _said(error: Exception) -> str:

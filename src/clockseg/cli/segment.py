@@ -6,7 +6,6 @@ import argparse
 import gc
 import os
 import re
-from contextlib import closing
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -23,17 +22,13 @@ from clockseg.cli.options import (
     kinds,
     positive,
 )
-from clockseg.cli.terminal import say, warn
-from clockseg.errors import DataError, UsageError, VideoError, install
+from clockseg.cli.terminal import warn
+from clockseg.errors import UsageError, VideoError, install
 from clockseg.files import MAX_HOURS, printable
 from clockseg.networks import ANY_VIDEO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from clockseg.cli.outcomes import Report
     from clockseg.cli.recipe import Recipe
-    from clockseg.segmenting.segmentation import Outcome
     from clockseg.segmenting.work import Work
     from clockseg.segmenting.workers import Workers
 
@@ -113,7 +108,8 @@ def run(args: argparse.Namespace) -> int:
     """Segment each input; 1 if any failed or was cut short."""
     # Motion, drawing and encoding have threads of their own. More of them inside OpenCV cost a twentieth of the processor time.
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
-    from clockseg.cli.outcomes import Report
+    from clockseg.cli.outcomes import tell_each
+    from clockseg.cli.progress import Watch
     from clockseg.cli.recipe import Recipe
     from clockseg.planning.schedule_file import NETWORK_FILES
     from clockseg.segmenting.inputs import inputs
@@ -139,18 +135,17 @@ def run(args: argparse.Namespace) -> int:
     # What was imported and loaded stays to the end, so searches for garbage need not look at it.
     gc.freeze()
     tell_engine(args, work.net)
-    with Report(found, quiet=args.quiet) as report:
-        outcomes = segment_many(
-            found,
-            args.out,
-            lambda: _workers(args, how, work),
-            work.facts(),
-            overwrite=args.overwrite,
-            resume=args.resume,
-            on_progress=report.progress,
-        )
-        with closing(outcomes):
-            return _through(outcomes, report, alone=len(found) == 1, page=args.report)
+    watch = Watch(len(found), quiet=args.quiet)
+    outcomes = segment_many(
+        found,
+        args.out,
+        lambda: _workers(args, how, work),
+        work.facts(),
+        overwrite=args.overwrite,
+        resume=args.resume,
+        on_progress=lambda clip, progress: watch.update(clip.source, progress),
+    )
+    return tell_each(outcomes, found, watch, quiet=args.quiet, page=args.report)
 
 
 def _pinned(args: argparse.Namespace) -> argparse.Namespace:
@@ -175,23 +170,3 @@ def _workers(args: argparse.Namespace, how: Recipe, work: Work) -> Workers:
     if args.jobs == 1:
         return Here(work)
     return Pool(partial(Process, how.pinned(work, threads=threads)), args.jobs)
-
-
-def _through(outcomes: Iterable[Outcome], report: Report, *, alone: bool, page: bool) -> int:
-    """Tell each outcome as it comes; the exit code."""
-    whole = True
-    for outcome in outcomes:
-        if alone and outcome.error is not None and not isinstance(outcome.error, OSError | DataError):
-            raise outcome.error
-        report.tell(outcome)
-        if page and outcome.done is not None and not outcome.before:
-            _write_page(outcome.done.folder)
-        whole &= outcome.whole
-    return 0 if whole else 1
-
-
-def _write_page(folder: Path) -> None:
-    from clockseg.report import write
-    from clockseg.segmenting.results import REPORT
-
-    write([folder], folder / REPORT, overwrite=True, warn=say)
