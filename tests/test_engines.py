@@ -338,3 +338,18 @@ def test_what_an_engine_can_not_compile_is_told(tmp_path) -> None:
     net = compiled(load(networks.write_tiny(tmp_path), engine=None), broken, "broken")
     with pytest.raises(NetworkError, match=r"can't compile part .*\(no such operation\)"):
         net(np.zeros((32, 48, 3), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("compile", "said"),
+    [
+        (lambda built: None, "compiled part .* to None"),
+        (lambda built: lambda inputs: None, "returned None for part .*; return a list of"),
+        (lambda built: lambda inputs: [inputs[0]] * 9, "returned 9 of them for part"),
+        (lambda built: built.nothing, r"\(test_engines.py, line \d+, in <lambda>: AttributeError: .*'nothing'\)"),
+    ],
+)
+def test_a_fault_in_an_engine_of_ones_own_is_told(compile: Any, said: str, tmp_path: Path) -> None:
+    net = compiled(load(networks.write_tiny(tmp_path), engine=None), compile, "own")
+    with pytest.raises(NetworkError, match=said):
+        net(np.zeros((32, 48, 3), np.uint8))

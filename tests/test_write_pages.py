@@ -295,6 +295,16 @@ class Broken(Identity):
 
     def move(self, value, motion):
         return value["car"]
+
+
+class Short(Broken):
+    def see(self, prepare, image):
+        return image
+
+
+class Nothing(Broken):
+    def move(self, value, motion):
+        pass
 """
 
 
@@ -306,6 +316,8 @@ class Broken(Identity):
         ("Typo", r"Typo is a class; give an instance, Typo\(..\)"),
         ("Typo()", "has of = 'outputs'; give one of 'auto', 'output', 'fused', 'held'"),
         ("Broken()", r"move of the carry Broken failed at frame 1: own_carries.py, line 24, in move: IndexError: "),
+        ("Short()", r"see of the carry Short failed at frame 0: own_carries.py, line 28, in see: TypeError: "),
+        ("Nothing()", "move of the carry Nothing returned None at frame 1; return the moved value"),
     ],
 )
 def test_a_fault_in_a_carry_is_told_in_one_line(text, said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,6 +325,23 @@ def test_a_fault_in_a_carry_is_told_in_one_line(text, said, tmp_path: Path, monk
     (tmp_path / "own_carries.py").write_text(CARRIES)
     with pytest.raises(UsageError, match=said):
         list(run(NET, maps(3, 0), parse_schedule(f"carried(skip_frame(3), own_carries:{text})")))
+
+
+def test_a_carry_that_inherits_the_identity_prints_as_itself() -> None:
+    class Own(Identity):
+        pass
+
+    assert str(Own()) != "identity" == str(Identity())
+
+
+def test_a_motion_without_a_residual_is_told_where_a_clock_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = CARRIES.replace('return value["car"]', "return value")
+    (tmp_path / "unread_carries.py").write_text(source)
+    with pytest.raises(UsageError, match="has no residual, which this clock reads"):
+        list(run(NET, maps(3, 0), parse_schedule("carried(motion_residual(0.1), unread_carries:Broken())")))
 
 
 def test_a_carry_is_checked_wherever_a_schedule_is_made() -> None:

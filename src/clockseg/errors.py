@@ -99,10 +99,11 @@ def install(extra: str) -> str:
     return f"pip install '.[{extra}]' in the clone"
 
 
-def fault(error: BaseException) -> str:
+def fault(error: BaseException, called: Any = None) -> str:
     """Return an error from code of the user's own with its place, such as "mine.py, line 5, in clock: KeyError: 3"; else "".
 
-    The place is the last line that it passed through after clockseg, but for installed libraries.
+    The place is the last line that it passed through after clockseg, but for installed libraries. ``called``: the function that
+    clockseg called, which is the place of an error in the call itself, such as too many arguments.
 
     >>> fault(ValueError("not raised"))
     ''
@@ -110,24 +111,25 @@ def fault(error: BaseException) -> str:
     ours = Path(__file__).parent
     installed = [Path(path) for name, path in sysconfig.get_paths().items() if "lib" in name]
     lines = dropwhile(lambda one: ours not in Path(one.filename).parents, traceback.extract_tb(error.__traceback__))
+    places = [(one.filename, one.lineno, one.name) for one in lines]
+    if (code := getattr(called, "__code__", None)) is not None:
+        places.insert(0, (code.co_filename, code.co_firstlineno, code.co_name))
     outside = [
-        one
-        for one in lines
-        if not one.filename.startswith("<") and not {ours, *installed} & set(Path(one.filename).parents)
+        one for one in places if not one[0].startswith("<") and not {ours, *installed} & set(Path(one[0]).parents)
     ]
     if not outside:
         return ""
-    last = outside[-1]
-    inside = "" if last.name == "<module>" else f", in {last.name}"
-    return f"{Path(last.filename).name}, line {last.lineno}{inside}: {type(error).__name__}: {error}"
+    file, line, name = outside[-1]
+    inside = "" if name == "<module>" else f", in {name}"
+    return f"{Path(file).name}, line {line}{inside}: {type(error).__name__}: {error}"
 
 
-def tell_fault(error: Exception, what: str) -> None:
+def tell_fault(error: Exception, what: str, called: Any = None) -> None:
     """Raise ``UsageError``, which says that ``what`` failed and its ``fault``, if ``error`` comes from code of the user's own.
 
     Do nothing if it comes from elsewhere, or already is a ``ClocksegError``.
     """
-    told = fault(error)
+    told = fault(error, called)
     if told and not isinstance(error, ClocksegError):
         raise UsageError(f"{what}: {told}") from error
 

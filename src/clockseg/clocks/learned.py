@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from clockseg.clocks.motion_residual import FULL
+from clockseg.clocks.motion_residual import FULL, residual
 from clockseg.clocks.threshold import Thresholded
 from clockseg.clockwork.clock import PICTURE, Tick, Watch
 from clockseg.errors import UsageError, first_line
@@ -111,7 +111,7 @@ def value(one: Input, tick: Tick) -> Array:
     if one.name == "since":
         return np.full((1, 1), tick.since / AGE, np.float32)
     if one.name == "residual":
-        return _resized(np.minimum(tick.travel.residual, FULL), one)[None, None] / np.float32(FULL)
+        return _resized(residual(tick), one)[None, None] / np.float32(FULL)
     view = tick.views[PICTURE]
     small = _resized(np.asarray(view.now if one.name == "now" else view.reference), one)
     return np.asarray(opencv().cvtColor(small, opencv().COLOR_RGB2GRAY), np.float32)[None, None] / np.float32(255)

@@ -9,9 +9,23 @@ import numpy as np
 
 from clockseg.clocks.threshold import Thresholded
 from clockseg.clockwork.clock import Tick, Watch
+from clockseg.errors import UsageError
+from clockseg.types import Array
 
 FULL = 64
 """The residual in grey levels that counts as 1; smaller residuals count proportionally."""
+
+
+def residual(tick: Tick) -> Array:
+    """Return the residual since the last firing in grey levels, [h, w], at most ``FULL``; ``UsageError`` if the motion has none."""
+    found: Array | None = getattr(tick.travel, "residual", None)
+    if found is None:
+        raise UsageError(
+            f"the carry's motion, a {type(tick.travel).__name__}, has no residual, which this clock reads. Use a carry with "
+            "clockseg.carry.Motion, such as warp(flow)."
+        )
+    least: Array = np.minimum(found, FULL)
+    return least
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,7 @@ class MotionResidual(Thresholded):
 
     def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
         """Return the residual."""
-        return float(np.minimum(tick.travel.residual, FULL).mean() / FULL), state
+        return float(residual(tick).mean() / FULL), state
 
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return nothing: the tick brings the motion."""

@@ -83,7 +83,9 @@ def _whole(found: Any) -> ScheduleLike:
         raise UsageError(f"{(*names, found)[0]} is a carry, not a schedule; combine it with a schedule: {_CARRIED}.")
     if names and "(" in _EXAMPLES[names[0]]:
         raise UsageError(f"schedule {names[0]} needs arguments, such as {_EXAMPLES[names[0]]}.")
-    if isinstance(found, type) or (not callable(found) and not isinstance(found, Schedule)):
+    if isinstance(found, type):
+        raise UsageError(f"{found.__name__} is a class, not a schedule; give an instance, {found.__name__}(..).")
+    if not callable(found) and not isinstance(found, Schedule):
         raise UsageError(f"{found!r} is no schedule; give one, such as alternating or adaptive(0.25).")
     return found  # type: ignore[no-any-return]  # any of these
 

@@ -75,7 +75,7 @@ class Identity(Carry):
     of: ClassVar[Of] = "held"
 
     def __str__(self) -> str:
-        return "identity"
+        return "identity" if type(self) is Identity else repr(self)
 
 
 identity = Identity()
@@ -103,8 +103,15 @@ def as_carry(given: Any) -> Carry:
 
 def call_carry(carry: Carry, method: str, frame: int, *args: Any) -> Any:
     """Call a method of a carry; ``UsageError`` with its name, file and line if a carry of the user's fails."""
+    called = getattr(carry, method)
     try:
-        return getattr(carry, method)(*args)
+        answer = called(*args)
     except Exception as error:
-        tell_fault(error, f"{method} of the carry {type(carry).__qualname__} failed at frame {frame}")
+        what = f"{method} of the carry {type(carry).__qualname__} failed at frame {frame}"
+        tell_fault(error, what, getattr(called, "__func__", called))
         raise
+    if answer is None and method == "move":
+        raise UsageError(
+            f"move of the carry {type(carry).__qualname__} returned None at frame {frame}; return the moved value."
+        )
+    return answer

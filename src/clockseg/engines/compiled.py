@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from clockseg.clockwork.network import Part, StagedNetwork
-from clockseg.errors import ClocksegError, NetworkError, UsageError
+from clockseg.errors import ClocksegError, NetworkError, UsageError, fault
 from clockseg.execution.fused import SIZES, fused, named_parts
 from clockseg.graph.part import Built, GraphPart, Tensors
 from clockseg.types import Array, Size
@@ -68,6 +68,12 @@ class CompiledPart:
         inputs = self.part.gather(values)
         with self._explained("run", size):
             made = self.runners.run(size, self._compiled, inputs, most=SIZES)
+        wanted = len(self.part.made)
+        if not isinstance(made, list | tuple) or len(made) != wanted:
+            given = f"{len(made)} of them" if isinstance(made, list | tuple) else repr(made)
+            raise NetworkError(
+                f"the engine returned {given} for part {self.part.name!r}; return a list of {wanted} arrays."
+            )
         return self.part.bundle(inputs, made, size)
 
     @contextmanager
@@ -79,7 +85,7 @@ class CompiledPart:
             raise
         except Exception as error:
             # The last line of an engine's message names the cause.
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
+            reason = ((fault(error) or str(error)).strip().splitlines() or [type(error).__name__])[-1].strip()
             raise NetworkError(
                 f"the engine can't {what} part {self.part.name!r} at {size[0]}x{size[1]} ({reason}). {_REMEDY}"
             ) from error
@@ -88,6 +94,10 @@ class CompiledPart:
         with self._explained("compile", size):
             built = self.part.build(size)
             runner = self.compile(built)
+            if not callable(runner):
+                raise NetworkError(
+                    f"the engine compiled part {self.part.name!r} to {runner!r}; return a function of a list of arrays."
+                )
         read = self.part.read_by(built)
         if read == self.part.inputs:
             return runner
