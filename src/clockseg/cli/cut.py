@@ -14,7 +14,6 @@ from clockseg.errors import DataError, UsageError
 from clockseg.libraries import GRAPH_ENGINES
 
 if TYPE_CHECKING:
-    from clockseg.graph.choice import Choice
     from clockseg.networks.cutting import CutNetwork
     from clockseg.networks.inspection import Inspected
     from clockseg.networks.source import Said, Source
@@ -175,18 +174,17 @@ def _source(args: argparse.Namespace, said: Said) -> Source | Path:
 
 def report(found: CutNetwork) -> str:
     """Format a report on the network that was cut."""
-    blocks = [_files(found), _settled(found), _cuts(found), _parts(found), _notes(found), _next(found)]
+    settled = [(f"  {what}", value, why) for what, value, why in found.told]
+    warning = found.inspection.warning
+    blocks = [
+        f"{found.file} ({found.file.stat().st_size / 1e6:.1f} MB)\n{found.file.with_suffix('.json')}",
+        f"settings found\n{align(settled, left=3)}" if settled else "",
+        _cuts(found),
+        _parts(found),
+        "\n".join([f"note: {note}" for note in found.notes] + ([] if warning is None else [f"warning: {warning}"])),
+        _next(found),
+    ]
     return "\n\n".join(block for block in blocks if block)
-
-
-def _files(found: CutNetwork) -> str:
-    megabytes = found.file.stat().st_size / 1e6
-    return f"{found.file} ({megabytes:.1f} MB)\n{found.file.with_suffix('.json')}"
-
-
-def _settled(found: CutNetwork) -> str:
-    rows = [(f"  {what}", value, why) for what, value, why in found.told]
-    return "settings found\n" + align(rows, left=3) if rows else ""
 
 
 def _cuts(found: CutNetwork) -> str:
@@ -197,13 +195,10 @@ def _cuts(found: CutNetwork) -> str:
     ]
     choice = found.choice
     if choice is not None:
-        lines.append(f"  chosen: {_share(choice)}")
+        kept = "" if choice.reaching[0] else ", but keeps the old output"
+        share = f"{percent(choice.every_frame)} of {choice.work}"
+        lines.append(f"  chosen: a frame on which only stage 1 fires takes {share}{kept}")
     return "cut\n" + "\n".join(lines)
-
-
-def _share(choice: Choice) -> str:
-    share = f"a frame on which only stage 1 fires takes {percent(choice.every_frame)} of {choice.work}"
-    return share if choice.reaching[0] else f"{share}, but keeps the old output"
 
 
 def _parts(found: CutNetwork) -> str:
@@ -229,12 +224,6 @@ def _apart(found: CutNetwork) -> str:
     if found.apart == 0:
         return "identical, on noise and on a picture"
     return f"at most {found.apart:.1e} of the largest value (or of the class ids) apart, on noise and on a picture"
-
-
-def _notes(found: CutNetwork) -> str:
-    warning = found.inspection.warning
-    lines = [f"note: {note}" for note in found.notes] + ([] if warning is None else [f"warning: {warning}"])
-    return "\n".join(lines)
 
 
 def _next(found: CutNetwork) -> str:

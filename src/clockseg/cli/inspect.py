@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,6 @@ from clockseg.networks import DRIVING
 
 if TYPE_CHECKING:
     from clockseg.graph.candidates import Candidate
-    from clockseg.graph.choice import Choice
     from clockseg.networks.inspection import CutCandidates, Inspected, Inspection
 
 
@@ -86,6 +85,10 @@ def text(found: Inspection) -> str:
         f"{width}x{height}, {found.engine} {found.precision}, threads: {found.threads}"
     )
     more = () if found.correction is None else (found.correction,)
+    corrects = [
+        f"correction of propagated scores: {one.seconds / found.whole.seconds:.2f} times the uncut network"
+        for one in more
+    ]
     cells: dict[str, Callable[[Inspected], str]] = {
         "part": lambda part: part.name,
         "reads": lambda part: ", ".join(part.reads),
@@ -103,19 +106,12 @@ def text(found: Inspection) -> str:
             columns((*found.parts, found.whole, *more), cells, left=2),
             "",
             f"every stage firing: {1e3 * found.staged_seconds:.2f} ms, {ratio:.2f} times the uncut network",
-            *_corrects(found),
+            *corrects,
             *_tensors(found),
             f"recommended schedule: {found.schedule or 'none'}",
             *([] if found.warning is None else [f"warning: {found.warning}"]),
         ]
     )
-
-
-def _corrects(found: Inspection) -> list[str]:
-    if found.correction is None:
-        return []
-    ratio = found.correction.seconds / found.whole.seconds
-    return [f"correction of propagated scores: {ratio:.2f} times the uncut network"]
 
 
 def _tensors(found: Inspection) -> list[str]:
@@ -161,16 +157,10 @@ def cuts_text(found: CutCandidates) -> str:
     return "\n".join(lines)
 
 
-def _choice(found: CutCandidates) -> Iterator[str]:
+def _choice(found: CutCandidates) -> list[str]:
     choice = found.choice
-    yield f"--at auto, by shares of {choice.work}: {_cuts(choice)}"
-    yield f"    {_shares(choice)}{'; ' + choice.note if choice.note else ''}"
-
-
-def _cuts(choice: Choice) -> str:
-    return ", ".join("+".join(cut) for cut in choice.cuts)
-
-
-def _shares(choice: Choice) -> str:
+    cuts = ", ".join("+".join(cut) for cut in choice.cuts)
     stages = " + ".join(f"{100 * share:.0f}" for share in choice.stages)
-    return f"stage 1 alone {percent(choice.every_frame)} (stages {stages} %, fusing {100 * choice.shared:.0f} %)"
+    shares = f"stage 1 alone {percent(choice.every_frame)} (stages {stages} %, fusing {100 * choice.shared:.0f} %)"
+    note = f"; {choice.note}" if choice.note else ""
+    return [f"--at auto, by shares of {choice.work}: {cuts}", f"    {shares}{note}"]

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from clockseg.planning.schedule_file import ScheduleFile
 
 
-def fetch_network(network: str, *, quiet: bool) -> None:
+def fetch_network(args: argparse.Namespace) -> None:
     """Download and cut a network named hf:.. or torchvision:.. on first use, and print the progress."""
     from clockseg.networks import named
 
-    if named.is_named(network):
-        named.file_of(network, tell=named.silent if quiet else say)
+    if named.is_named(args.network):
+        named.file_of(args.network, tell=named.silent if is_quiet(args) else say)
 
 
 def load_network(args: argparse.Namespace, *, instances: bool = False) -> StagedNetwork:
@@ -30,7 +30,7 @@ def load_network(args: argparse.Namespace, *, instances: bool = False) -> Staged
     from clockseg.networks.load import load
     from clockseg.showing.kind import kind_of
 
-    fetch_network(args.network, quiet=is_quiet(args))
+    fetch_network(args)
     net = load(args.network, **engine_options(args))
     if kind_of(net) == "instances" and not instances:
         raise UsageError(

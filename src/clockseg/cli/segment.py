@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
     if len(found) == 1:
         # Before the network is loaded, which takes longer.
         open_clip(found[0].source, max_pixels=args.max_pixels).close()
-    fetch_network(args.network, quiet=args.quiet)
+    fetch_network(args)
     how = Recipe(_pinned(args))
     work = how()
     # What was imported and loaded stays to the end, so searches for garbage need not look at it.
