@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import networks
 from clockseg import DataError, Session, UsageError, alternating, exponential, run, skip_frame
 from clockseg.cli import plan as command
 from clockseg.clocks import Plain, adaptive
@@ -324,6 +325,92 @@ def test_a_clock_of_one_s_own_is_tried_or_refused(clip: Path, priced: None) -> N
     ):
         with pytest.raises(UsageError, match=said):
             planned(clip, Goal(keep=0.9), also=[text])
+
+
+CLOCKS = """
+from clockseg.clocks import Decision
+
+class Dear:
+    gates_after = 0
+    def __init__(self, threshold): self.threshold = threshold
+    def __call__(self, tick, state):
+        return Decision(tick.since / 20 >= self.threshold, tick.since / 20), state
+
+class Late(Dear):
+    def __call__(self, tick, state): return Decision(tick.last_seconds > self.threshold), state
+
+class Seen:
+    def __init__(self, threshold): self.threshold = threshold
+    def __call__(self, tick, state): return Decision(tick.image.mean() / 255 >= self.threshold), state
+"""
+
+
+@pytest.fixture
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A plan on a small network, of few kinds of schedule, that knows the module ``plan_clocks``."""
+    monkeypatch.setattr(planner, "clocks", lambda stages: [])
+    monkeypatch.setattr(planner, "CARRIES", ("identity", "interpolate(flow)"))
+    monkeypatch.setattr(command_time, "command_times", lambda *given: [CommandTime(1.0, 0.1), CommandTime(1.0, 0.3)])
+    # Every clock looks too dear to win.
+    monkeypatch.setattr(search_module.Search, "_may_win", lambda self, family: False)
+    (tmp_path / "plan_clocks.py").write_text(CLOCKS)
+    monkeypatch.syspath_prepend(tmp_path)
+    return [
+        "--network",
+        str(networks.write_tiny(tmp_path)),
+        "--engine",
+        "onnxruntime",
+        "--keep",
+        "0.6",
+        "--limit",
+        "40",
+    ]
+
+
+def test_the_best_schedule_of_each_clock_given_is_told_though_it_can_not_win(
+    clip: Path, quick: list[str], capsys: Any
+) -> None:
+    from clockseg.cli.main import main
+
+    # The last one can't be replayed under interpolate(flow).
+    given = ["plan_clocks:Dear({})", "skip_frame(5)", "alternating"]
+    asked = ["plan", str(clip), *quick, "--quiet", *(word for text in given for word in ("--clock", text))]
+    assert main([*asked, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    shown = [one["schedule"] for one in facts["clocks"]]
+    assert ["plan_clocks:Dear(" in shown[0], "skip_frame(5)" in shown[1], shown[2]] == [True, True, "alternating"]
+    assert all(0 < one["network_rate"] <= 1 for one in facts["clocks"])
+    assert (facts["command"]["frames"], facts["command"]["timed_frames"]) == (FRAMES, 40)
+    assert main(asked) == 0
+    out = capsys.readouterr().out
+    rows = [line[2:] for line in out.splitlines() if line.startswith(("+ ", "* "))]
+    assert all(any(row.startswith(text) for row in rows) for text in shown)
+    assert "+ the best schedule of a --clock" in out
+    assert "estimated from runs on 40 frames" in out
+
+
+@pytest.mark.parametrize(
+    ("clock", "reason"),
+    [
+        ("plan_clocks:Late({})", "reads tick.last_seconds can't be replayed"),
+        (
+            "plan_clocks:Seen({})",
+            "a clock that reads it must declare it in watches(stage)",
+        ),
+    ],
+)
+def test_a_clock_that_can_t_be_replayed_is_refused_as_by_tune(
+    clip: Path, quick: list[str], capsys: Any, clock: str, reason: str
+) -> None:
+    from clockseg.cli.main import main
+
+    asked = ["--clock", clock, "--quiet"]
+    # The picture itself is recorded, for a clock that declares it.
+    assert main(["plan", str(clip), *quick, *asked, "--clock", 'difference({}, of="pixels")']) == 2
+    said = capsys.readouterr().err
+    assert reason in said
+    assert main(["tune", str(clip), *quick[:4], *asked, "--fire-rate", "0.5", "--keep", "threshold"]) == 2
+    assert capsys.readouterr().err == said
 
 
 def test_networks_without_labels_or_of_other_classes_are_refused(clip: Path) -> None:

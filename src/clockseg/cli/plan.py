@@ -38,8 +38,8 @@ Every network runs once on up to --limit frames. Many schedules (clock, rate, ca
 with exactly the labels of a real run; their time is predicted from the measured time of each kind of frame. The
 reference is the first network, uncut, at the first size and precision: agreement is measured against its output on every
 frame, and its time counts as 1. The plan is chosen on half of the video, in alternating blocks, and checked on the other half.
-Both agreements are printed, and the lower one is promised. At the end, clockseg segment runs on up to 240 of these frames to
-measure the time of the whole command.
+Both agreements are printed, and the lower one is promised. At the end, clockseg segment runs on the first frames of the
+longest video, at most 240 and at most --limit, and the time of the whole command on all frames is estimated from that.
 
 FILE.toml holds the network and the schedule; use it with clockseg segment VIDEO --schedule FILE.toml --out DIR."""
 
@@ -50,7 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_goal(parser)
     _add_networks(parser.add_argument_group("networks"))
     group = parser.add_argument_group("search")
-    help = 'another schedule to try, such as "learned(\\"clock.onnx\\", {})", where {} stands for its threshold; repeatable'
+    help = (
+        'another clock to try, such as "learned(\\"clock.onnx\\", {})", where {} stands for its threshold; without {}, it is '
+        "tried as it is; repeatable. Its best schedule is a row of the table"
+    )
     group.add_argument("--clock", action="append", default=[], metavar="SPEC", help=help)
     add_options(group, "--every", help="use every N-th frame only (default: 1)")
     add_options(group, "--limit", default=400, help="frames to use, of all videos together (default: 400)")
@@ -166,7 +169,7 @@ ROWS = 16
 def _text(plan: Plan, command: CommandPromise | None, seconds: float, command_seconds: float) -> str:
     """Format the frontier and the choice; ``seconds``: that the plan took, ``command_seconds``: that timing the command took."""
     cells: dict[str, Callable[[Trial], str]] = {
-        "schedule": lambda one: ("* " if one is plan.chosen else "  ") + one.candidate.text,
+        "schedule": lambda one: _mark(plan, one) + one.candidate.text,
         "network": lambda one: plan.variants[one.variant].name,
         "time": lambda one: f"{one.relative_time:.3f}",
         "network rate": lambda one: _percent(one.network_rate),
@@ -185,23 +188,29 @@ def _text(plan: Plan, command: CommandPromise | None, seconds: float, command_se
         f"* {chosen.candidate.text} on {plan.variant.name}: promised {_percent(plan.promised)} {unit} in "
         f"{chosen.relative_time:.3f} of the time; measured on the other half {_percent(goal.agreement(chosen.held_back))}."
     )
+    told += "\n+ the best schedule of a --clock." if any(one is not chosen for one in plan.also) else ""
     told += "" if command is None else f"\n{_told(command)} Measuring this took {command_seconds:.0f} s more."
     return f"{columns(_shown(plan), cells, left=2)}\n\n{told}"
+
+
+def _mark(plan: Plan, trial: Trial) -> str:
+    return "* " if trial is plan.chosen else "+ " if trial in plan.also else "  "
 
 
 def _told(command: CommandPromise) -> str:
     frames, seconds = command.frames, command.planned.seconds(command.frames)
     return (
         f"The whole command, {', '.join(command.write)} written: {frames} frames in {seconds:.1f} s ({frames / seconds:.0f} FPS), "
-        f"{command.faster:.1f}x as fast as every frame, which takes {command.every_frame.seconds(frames):.1f} s."
+        f"{command.faster:.1f}x as fast as every frame, which takes {command.every_frame.seconds(frames):.1f} s; estimated from "
+        f"runs on {command.timed_frames} frames."
     )
 
 
 def _shown(plan: Plan) -> list[Trial]:
-    """Return trials spread evenly over the frontier, and the chosen one."""
+    """Return trials spread evenly over the frontier, the best one of each clock of the user, and the chosen one."""
     found = plan.frontier
     step = max(1, -(-len(found) // ROWS))
-    rows = {id(trial): trial for trial in [*found[::step], found[-1], plan.chosen]}
+    rows = {id(trial): trial for trial in [*found[::step], found[-1], *plan.also, plan.chosen]}
     return sorted(rows.values(), key=lambda trial: trial.relative_time)
 
 

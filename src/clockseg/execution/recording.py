@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -234,12 +234,14 @@ class Recording:
     def look(self, key: Any, index: int) -> Value:
         """Return what is stored under ``key`` for frame ``index``; ``UsageError`` if nothing is."""
         place = self.frames[index].places.get(key)
-        if place is None:
-            way_out = "it in watches(stage)" if isinstance(key, Watch) else "not_replayable, the reason why it can't be"
-            raise UsageError(
-                f"{_told(key)} of frame {index} wasn't recorded; a clock that reads it must declare {way_out}."
-            )
-        return self.store[place]
+        return self.refuse(key, index) if place is None else self.store[place]
+
+    def refuse(self, key: Any, index: int) -> NoReturn:
+        """Raise ``UsageError`` for a value that no clock of the schedule declares."""
+        way_out = "it in watches(stage)" if isinstance(key, Watch) else "not_replayable, the reason why it can't be"
+        raise UsageError(
+            f"{_told(key)} of frame {index} wasn't recorded; a clock that reads it must declare {way_out}."
+        )
 
     def motion(self, estimator: Estimator, index: int) -> Motion:
         """Return the motion by ``estimator`` from the frame before ``index`` to it."""
@@ -254,21 +256,21 @@ class Recording:
         ``UsageError`` if it can't be replayed, or needs a value that wasn't recorded.
         """
         made = schedule_for(schedule, len(self.net))
-        missing = needs(self.net, [made], outputs="output" in self.keep) - self.keep
-        if missing:
+        needed = needs(self.net, [made], outputs="output" in self.keep)
+        if missing := needed - self.keep:
             raise UsageError(
                 f"the schedule needs {', '.join(sorted(map(_told, missing)))}, which wasn't recorded; record with "
                 "keep=needs(net, [schedule])."
             )
-        return self._played(made, refills)
+        return self._played(made, refills, pictures=PICTURE in needed)
 
-    def _played(self, schedule: Schedule, refills: Container[int]) -> Iterator[Played]:
+    def _played(self, schedule: Schedule, refills: Container[int], *, pictures: bool) -> Iterator[Played]:
         executor, memory = Replay(self, schedule.carry), None
         for index, frame in enumerate(self.frames):
             before: Memory | None = None if frame.first else memory
             if before is not None and index in refills:
                 before = before.emptied(before.stages)
-            _, memory = step(self.net, schedule, before, Shot(self, index), executor=executor)
+            _, memory = step(self.net, schedule, before, Shot(self, index, declared=pictures), executor=executor)
             full, fired = frame.seconds, memory.record.fired
             spent = Seconds(tuple(one if fires else 0.0 for one, fires in zip(full.stages, fired, strict=True)))
             if any(fired):

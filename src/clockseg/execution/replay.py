@@ -45,10 +45,10 @@ def kept(given: Any) -> Any:
 
 
 class Shot(Promise):
-    """A recorded frame: its picture, if that is stored, and its ``shape``."""
+    """A recorded frame: its ``shape``, and its picture if that is stored and the schedule declares that it reads it."""
 
-    def __init__(self, recording: Recording, index: int) -> None:
-        super().__init__(("picture", index), recording.look, PICTURE, index)
+    def __init__(self, recording: Recording, index: int, *, declared: bool = True) -> None:
+        super().__init__(("picture", index), recording.look if declared else recording.refuse, PICTURE, index)
         self.index, self.shape = index, recording.frames[index].shape
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

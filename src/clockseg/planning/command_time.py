@@ -47,11 +47,12 @@ class CommandTime:
 class CommandPromise:
     """The time promised for ``clockseg segment`` with a plan, and with its reference on every frame.
 
-    ``frames``: of all clips together; of one whose header does not tell, those that it was measured on. ``write``: the
-    outputs written.
+    ``frames``: of all clips together; of one whose header does not tell, those that it was measured on. ``timed_frames``:
+    those that it was measured on. ``write``: the outputs written.
     """
 
     frames: int
+    timed_frames: int
     write: tuple[str, ...]
     planned: CommandTime
     every_frame: CommandTime
@@ -65,7 +66,13 @@ class CommandPromise:
         """Return plain values."""
         ways = {"planned": self.planned, "every_frame": self.every_frame}
         seconds = {name: asdict(way) | {"seconds": way.seconds(self.frames)} for name, way in ways.items()}
-        return {"frames": self.frames, "write": list(self.write), "times_as_fast": self.faster, **seconds}
+        return {
+            "frames": self.frames,
+            "timed_frames": self.timed_frames,
+            "write": list(self.write),
+            "times_as_fast": self.faster,
+            **seconds,
+        }
 
 
 def promise(
@@ -92,15 +99,15 @@ def promise(
         network = ["--network", variant.network, "--precision", variant.precision]
         ways.append([*common, *network, *size, "--schedule", schedule])
     source = clip.images[0].parent if clip.images else clip.path
-    return CommandPromise(sum(lengths), tuple(write), *command_times(source, min(length, limit), ways))
+    timed = min(length, limit, MOST)
+    return CommandPromise(sum(lengths), timed, tuple(write), *command_times(source, timed, ways))
 
 
 def command_times(source: Path, frames: int, ways: Sequence[Sequence[str]]) -> list[CommandTime]:
-    """Measure ``clockseg segment`` on the first ``frames`` of ``source``, ``MOST`` at most, with each list of options.
+    """Measure ``clockseg segment`` on the first ``frames`` of ``source`` with each list of options.
 
     A first run, in which engines compile, is not counted. ``DataError`` if the video is too short or the command fails.
     """
-    frames = min(MOST, frames)
     if frames < LEAST:
         raise DataError(f"{source}: {frames} frames are too few to measure the command on; it needs {LEAST}.")
     for options in ways:

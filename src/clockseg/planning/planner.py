@@ -61,7 +61,8 @@ class Plan:
     """A plan: the ``chosen`` trial, the ``frontier``, fastest first, and all ``trials``.
 
     ``uncut_seconds``: per frame of the uncut reference, the first of ``variants``; all times are in multiples of it.
-    ``frames``: how many were looked at. ``bytes``: of the recordings.
+    ``frames``: how many were looked at. ``bytes``: of the recordings. ``also``: the best trial of each clock
+    that the caller gave.
     """
 
     goal: Goal
@@ -72,6 +73,7 @@ class Plan:
     uncut_seconds: float
     frames: int
     bytes: int
+    also: tuple[Trial, ...] = ()
 
     @property
     def variant(self) -> Variant:
@@ -112,6 +114,7 @@ class Plan:
             "schedules": len(self.trials),
             "chosen": self._facts(self.chosen),
             "frontier": [self._facts(trial) for trial in self.frontier],
+            "clocks": [self._facts(trial) for trial in self.also],
         }
 
     def _facts(self, trial: Trial) -> dict[str, Any]:
@@ -162,8 +165,8 @@ def plan(
     """Find the best schedule, and the best of ``variants`` to run with it, for video like ``clips``.
 
     ``variants``: the first is the reference, whose labels are the truth and whose uncut time is 1; the others must have the
-    same classes (``classes``: their names; default: those of the reference's sidecar). ``also``: more clocks to try, as
-    text, with ``{}`` in place of the threshold. ``limit``: the largest number of frames; ``most_bytes``: see ``BYTES``.
+    same classes (``classes``: their names; default: those of the reference's sidecar). ``also``: more clocks to try in any case, as
+    text, with ``{}`` in place of the threshold, or without as one schedule. ``limit``: the largest number of frames; ``most_bytes``: see ``BYTES``.
     ``UsageError`` for networks that output no label maps or have other classes, ``DataError`` if the clips have too few frames.
 
     >>> plan([], [], Goal(keep=0.99))
@@ -179,7 +182,7 @@ def plan(
     vectors = isinstance(Auto().choice(first_frame(clips).vectors), Codec)
     corrected = any(net.correction is not None for net in nets)
     carries = [*CARRIES, *(VECTORS if vectors else ()), *(UNCORRECTED if corrected else ())]
-    kinds = [asked_for(text) for text in also]
+    kinds = [asked_for(text) for text in dict.fromkeys(also)]
     # One candidate of each family that may be tried: they decide what the recordings must hold.
     every = []
     for net in nets:
@@ -196,8 +199,9 @@ def plan(
     callbacks.step(f"{found.frames} frames recorded, {found.bytes / 1e6:.0f} MB; trying every frame and every n-th")
     search.start(carries)
     callbacks.step(f"{len(search.trials)} schedules tried; trying clocks")
-    search.go_on([*clocks(max(map(len, nets))), *kinds])
+    search.go_on(clocks(max(map(len, nets))), kinds)
     callbacks.step(f"{len(search.trials)} schedules tried")
     goal, trials = search.goal, tuple(search.trials)
     best, fastest = goal.best(trials), tuple(frontier(goal, trials))
-    return Plan(goal, tuple(variants), best, fastest, trials, search.costs.uncut, found.frames, found.bytes)
+    own = tuple(goal.best(trial for trial in trials if trial.candidate.kind == kind) for kind in kinds)
+    return Plan(goal, tuple(variants), best, fastest, trials, search.costs.uncut, found.frames, found.bytes, own)

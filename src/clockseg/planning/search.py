@@ -1,10 +1,10 @@
-"""The search over schedules: a few numbers of each clock, then numbers near the goal; clocks that cannot win are skipped."""
+"""The search over schedules: a few numbers of each clock, then numbers near the goal; those of the planner that cannot win are skipped."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
 from clockseg.datasets.clips import ClipFrame
@@ -30,31 +30,39 @@ class Search:
     def start(self, carries: Sequence[str]) -> None:
         """Try every frame, and every n-th frame under each carry."""
         families = [(ORACLE, "identity"), *((SKIP, carry) for carry in carries)]
-        self._try([(scene.variant, kind, carry) for scene in self.scenes for kind, carry in families], whole=True)
-
-    def go_on(self, kinds: Sequence[Kind]) -> None:
-        """Try clocks of these kinds under the carries that did best so far."""
-        chosen = {scene.variant: self._best_carries(scene.variant) for scene in self.scenes}
         self._try(
-            [(variant, kind, carry) for variant, carries in chosen.items() for kind in kinds for carry in carries]
+            [(scene.variant, kind, carry) for scene in self.scenes for kind, carry in families], always=(ORACLE, SKIP)
         )
 
-    def _best_carries(self, variant: int) -> list[str]:
-        """Return the carries under which skip-frame comes nearest to the goal."""
+    def go_on(self, kinds: Sequence[Kind], also: Sequence[Kind] = ()) -> None:
+        """Try clocks under the carries that did best so far: ``kinds`` where they can win, and all of ``also``."""
+        asked = []
+        for scene in self.scenes:
+            carries = self._carries(scene.variant)
+            asked += [(scene.variant, kind, carry) for kind in kinds for carry in carries[:BEST_CARRIES]]
+            # Not every clock can be replayed under every carry.
+            for kind in also:
+                first = kind.numbers[0]
+                able = possible(scene.recording.net, [Candidate(kind, first, carry) for carry in carries])
+                asked += [(scene.variant, kind, one.carry) for one in able[:BEST_CARRIES]]
+        self._try(asked, always=also)
+
+    def _carries(self, variant: int) -> list[str]:
+        """Return all carries, those first under which skip-frame comes nearest to the goal."""
         by_carry: dict[str, list[Trial]] = defaultdict(list)
         for trial in self.trials:
             if trial.variant == variant and trial.candidate.kind == SKIP:
                 by_carry[trial.candidate.carry].append(trial)
         best = [self.goal.best(trials) for trials in by_carry.values()]
         found: list[str] = []
-        while best and len(found) < BEST_CARRIES:
+        while best:
             one = self.goal.best(best)
             found.append(one.candidate.carry)
             best.remove(one)
         return found
 
-    def _try(self, asked: Iterable[tuple[int, Kind, str]], *, whole: bool = False) -> None:
-        """Measure and try the candidates; ``whole``: also those that cannot win, so that the frontier is complete."""
+    def _try(self, asked: Iterable[tuple[int, Kind, str]], *, always: Collection[Kind]) -> None:
+        """Measure and try the candidates that can win; those of the kinds ``always`` in any case."""
         ladders: list[tuple[Scene, list[Candidate]]] = []
         for variant, kind, carry in asked:
             scene = self.scenes[variant]
@@ -68,7 +76,7 @@ class Search:
         self.costs = self.costs.plus(measured(self.scenes[0].recording.net, nets, self.samples))
         self.goal = self.goal.settled(self.costs.uncut)
         for scene, candidates in ladders:
-            if whole or self._may_win(candidates[0].family(scene.variant)):
+            if candidates[0].kind in always or self._may_win(candidates[0].family(scene.variant)):
                 self._climb(scene, candidates)
 
     def _may_win(self, family: Family) -> bool:
