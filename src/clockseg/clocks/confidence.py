@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -24,16 +24,13 @@ class Confidence(Watching):
     threshold: float
     sense: Literal["below", "above"] = "below"
     watch: int | None = None
+    below: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sense not in ("below", "above"):
             raise UsageError(f'sense={self.sense!r}; give "below" (fire when unsure) or "above" (fire when sure).')
-
-    @property
-    def below(self) -> bool:
-        """True if it fires where the signal is below the threshold."""
-        return self.sense == "below"
+        object.__setattr__(self, "below", self.sense == "below")
 
     def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
         """Return the mean peak."""

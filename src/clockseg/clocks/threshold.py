@@ -26,6 +26,7 @@ class Thresholded(Written):
 
     threshold: float
     strict: bool = False
+    below: bool = False
 
     def __post_init__(self) -> None:
         number(self.threshold, "the threshold")
@@ -33,11 +34,6 @@ class Thresholded(Written):
     def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
         """Return the signal of this frame, and the state for the next one."""
         raise NotImplementedError
-
-    @property
-    def below(self) -> bool:
-        """True if it fires where the signal is below the threshold."""
-        return False
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Compare the signal with the threshold."""
