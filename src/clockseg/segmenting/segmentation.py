@@ -313,9 +313,9 @@ class _Run:
         with self.lock:
             done = clip.settle(step, future.result())
         if done is None:
-            assert clip.planned is not None
-            now = {"pieces": len(clip.planned.pieces), "identity": clip.planned.identity}
-            self._note(clip, whole=len(clip.results), frames=clip.frames, **now)
+            if clip.planned is not None:
+                now = {"pieces": len(clip.planned.pieces), "identity": clip.planned.identity}
+                self._note(clip, whole=len(clip.results), frames=clip.frames, **now)
             return None
         self.open.remove(clip)
         # With a limit not all pieces are needed.

@@ -76,7 +76,7 @@ class Bar:
 
     @property
     def words(self) -> str:
-        """How often the network ran, rounded."""
+        """The share of frames on which the network ran, rounded and in words."""
         whole, partly = (often(count, self._frames) for count in (self._whole, self._partly))
         if not self._partly:
             return f"network ran: {whole}"

@@ -22,7 +22,7 @@ getLogger("libav").addHandler(NullHandler())
 
 
 class Upright(NamedTuple):
-    """How a coded picture becomes the one that is shown.
+    """The steps from a coded picture to the one that is shown.
 
     Pixels at its sides are cut off, width and height are swapped, and then it is mirrored and put upside down.
     """
