@@ -59,13 +59,16 @@ def _arguments(made: Any) -> str:
 def text_of(value: Any) -> str:
     """Return the text that ``value`` is read from: a literal, a clock, a carry, or a function or dataclass of the user's own.
 
-    >>> text_of((1, 2)), text_of(abs)
-    ('(1, 2)', 'builtins:abs')
+    >>> text_of((1, 2)), text_of(abs), text_of(partial(pow, 2, mod=5))
+    ('(1, 2)', 'builtins:abs', 'builtins:pow(2, mod=5)')
     """
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, Plain):
         value = value.function
+    if isinstance(value, partial):
+        named = [f"{name}={text_of(one)}" for name, one in value.keywords.items()]
+        return f"{text_of(value.func)}({', '.join([*map(text_of, value.args), *named])})"
     if inspect.isroutine(value):
         return f"{value.__module__}:{value.__qualname__}"
     if is_dataclass(value) and type(value).__str__ is object.__str__:
