@@ -22,7 +22,7 @@ from clockseg import (
     pipelined,
     skip_frame,
 )
-from clockseg.clocks import ALWAYS
+from clockseg.clocks import ALWAYS, Every
 from clockseg.paper.methods import relative_cost
 
 TIME = (59, 18, 23)
@@ -97,7 +97,11 @@ def test_one_rate_a_stage_is_for_every_schedule() -> None:
 @pytest.mark.parametrize(
     ("schedule", "shares", "rate", "message"),
     [
-        (adaptive(0.25), TIME, None, "no fixed rate; give fire_rate"),
+        (adaptive(0.25), TIME, None, "fire_rate=None for the clocks"),
+        (alternating, TIME, 0.5, "give none if all have a fixed rate"),
+        (adaptive(0.1, 0.25), TIME, 0.5, "otherwise one per stage"),
+        (Schedule((ALWAYS, lambda tick: True, Every(2))), TIME, 0.5, "otherwise one per stage"),
+        (Schedule((ALWAYS, lambda tick: True, ALWAYS), delays=(0, 0, 1)), TIME, 0.5, "otherwise one per stage"),
         (adaptive(0.25), TIME, 1.5, "one of 0..1 per stage"),
         (adaptive(0.25), TIME, math.nan, "one of 0..1 per stage"),
         (adaptive(0.25), TIME, (1, 0.5), "for 3 stages"),

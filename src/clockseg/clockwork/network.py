@@ -16,7 +16,7 @@ from clockseg.errors import UsageError
 
 Value: TypeAlias = Any
 Part: TypeAlias = Callable[..., Value]
-"""A function of one or more values that returns one value; the unit that engines compile."""
+"""A function of one or more values that returns one value."""
 
 
 def same(value: Value, *others: Any) -> Value:

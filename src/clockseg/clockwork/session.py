@@ -18,7 +18,7 @@ class Session:
     ``schedule``: a ``Schedule``, a function of the number of stages (``alternating``) or a clock (``adaptive(0.25)``). The output
     is the network's own (``street``: a label map, uint8 [h, w] at the frame's size, read-only). ``reset()`` and a
     change of the frames' size start again with a fill. ``tally``: the sums so far. ``executor``: runs the parts; by
-    default the network's own, which may run several parts as one. ``UsageError`` if the schedule does not fit the network.
+    default the network's own. ``UsageError`` if the schedule does not fit the network.
 
     >>> from clockseg.clockwork.network import Stage
     >>> from clockseg.clocks.rates import skip_frame

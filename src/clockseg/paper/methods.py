@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clockseg.clocks import ALWAYS
 from clockseg.clocks.rates import alternating, exponential, fixed_rate, frame_oracle, pipelined, skip_frame
 from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import StagedNetwork
@@ -238,15 +239,22 @@ def relative_cost(
     return max(spent) / sum(shares)
 
 
-def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> Sequence[float]:
-    """Return the share of frames on which each stage fires."""
-    if isinstance(given, Sequence):
-        return given
-    fixed = list(takewhile(bool, (1 / (facts(clock).period or math.inf) for clock in schedule.clocks)))
-    gated = len(schedule) - len(fixed)
-    if gated and given is None:
-        raise UsageError(f"the clocks {', '.join(map(repr, schedule.clocks))} have no fixed rate; give fire_rate.")
-    return [*fixed, *[given or 0.0] * gated]
+def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> tuple[float, ...]:
+    """Return the share of frames on which each stage fires; ``UsageError`` if the schedule and ``given`` leave it open."""
+    if given is not None and not isinstance(given, (int, float)):
+        return tuple(given)
+    fixed = tuple(takewhile(bool, (1 / (facts(clock).period or math.inf) for clock in schedule.clocks)))
+    if given is None and len(fixed) == len(schedule):
+        return fixed
+    # The first clock without a fixed rate decides for all stages after it if these fire whenever they may.
+    after = range(len(fixed) + 1, len(schedule))
+    gates = len(fixed) < len(schedule) and all(schedule.clocks[i] == ALWAYS and not schedule.delays[i] for i in after)
+    if given is None or not gates:
+        raise UsageError(
+            f"fire_rate={given} for the clocks {', '.join(map(repr, schedule.clocks))}; give none if all have a fixed rate, a "
+            "number if one has none and gates all stages after it, and otherwise one per stage."
+        )
+    return (*fixed, *[given] * (len(schedule) - len(fixed)))
 
 
 SAVINGS = {name: round(100 * (1 - relative_cost(schedule, SHARES)), 2) for name, schedule in _SCHEDULES.items()}
