@@ -306,7 +306,7 @@ def test_tapes_stay_within_their_bytes(clip: Path, priced: None) -> None:
 def test_a_frame_is_counted_with_the_motion_that_the_first_one_lacks() -> None:
     net = toy()
     candidates = [[Candidate(SKIP, 2, "warp(flow)")]]
-    made, empty = Taped.empty([net], candidates, 3), Taped.empty([net], candidates, 3)
+    made, empty = Taped([net], candidates, 3), Taped([net], candidates, 3)
     frames = [ClipFrame(index, image, None) for index, image in enumerate(images(10))]
     clip = argparse.Namespace(frames=lambda vectors: iter(frames[:3]))
     each = bytes_per_frame(empty, [clip], vectors=False)

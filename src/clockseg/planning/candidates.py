@@ -66,11 +66,13 @@ VECTORS = ("warp(codec)", "interpolate(codec)")
 """Tried if the video has motion vectors that refer to earlier frames only."""
 UNCORRECTED = ('warp(flow, of="output")',)
 """Tried if a network has a correction, which lowers the scores on video unlike its training data."""
-_CAPPED = f"either({{}}, at_least_every({CAP}))"
+_CAPPED = f"at_least_every({CAP})"
 CHANGES = (
-    Kind('difference({}, of="pixels")', (0.02, 0.05, 0.1, 0.2, 0.4)),
-    Kind("motion_residual({})", (0.03, 0.06, 0.12, 0.24, 0.48)),
+    Kind(f'either(difference({{}}, of="pixels"), {_CAPPED})', (0.02, 0.05, 0.1, 0.2, 0.4), steps=False),
+    Kind(f"either(motion_residual({{}}), {_CAPPED})", (0.03, 0.06, 0.12, 0.24, 0.48), steps=False),
+    Kind(f"budget(motion_residual, network_rate={{}}, cap={CAP})", (0.125, 0.17, 0.25, 0.33, 0.5), steps=False),
 )
+"""Clocks on change, for any number of stages."""
 
 
 def clocks(stages: int) -> list[Kind]:
@@ -79,22 +81,16 @@ def clocks(stages: int) -> list[Kind]:
     >>> [kind.template for kind in clocks(3)[3:]]
     ['fixed_rate((1, 1, {}))', 'fixed_rate((1, {}, {}))', 'adaptive({})', 'adaptive({}, watch=1)']
     """
-    capped = [kind._replace(template=_CAPPED.replace(PLACE, kind.template), steps=False) for kind in CHANGES]
-    rates = (0.125, 0.17, 0.25, 0.33, 0.5)
-    budget = Kind(f"budget(motion_residual, network_rate={{}}, cap={CAP})", rates, steps=False)
-    return [*capped, budget, *_by_stages(stages)]
-
-
-def _by_stages(stages: int) -> list[Kind]:
-    if stages < 2:
-        return []
-    first = [f"fixed_rate(({', '.join(['1'] * fresh + [PLACE] * (stages - fresh))}))" for fresh in range(1, stages)]
-    fixed = [Kind(template, (2, 4, 8)) for template in reversed(first)]
-    levels = (0.005, 0.01, 0.02, 0.05, 0.1)
-    change = [Kind("adaptive({})", levels, steps=False)]
+    found = list(CHANGES)
+    for fresh in reversed(range(1, stages)):
+        rates = ", ".join(["1"] * fresh + [PLACE] * (stages - fresh))
+        found.append(Kind(f"fixed_rate(({rates}))", (2, 4, 8)))
+    adaptive = Kind("adaptive({})", (0.005, 0.01, 0.02, 0.05, 0.1), steps=False)
+    if stages > 1:
+        found.append(adaptive)
     if stages > 2:
-        change.append(Kind("adaptive({}, watch=1)", levels, steps=False))
-    return [*fixed, *change]
+        found.append(adaptive._replace(template="adaptive({}, watch=1)"))
+    return found
 
 
 def asked_for(text: str) -> Kind:

@@ -69,15 +69,14 @@ class Goal:
             return self.promised(trial) >= self.keep
         return self.time is not None and trial.relative_time <= self.time
 
+    def rank(self, trial: Trial) -> tuple[bool, float]:
+        """Return a key that sorts trials, the best first: those that meet the goal, then the others, the nearest first."""
+        met = self.met(trial)
+        return not met, trial.relative_time if met == (self.keep is not None) else -self.promised(trial)
+
     def best(self, trials: Iterable[Trial]) -> Trial:
         """Return the best trial that meets the goal; if none does, the one nearest to it."""
-        found = list(trials)
-        meeting = [trial for trial in found if self.met(trial)]
-        if self.keep is not None:
-            cheap = min(meeting, key=lambda trial: trial.relative_time, default=None)
-            return cheap or max(found, key=self.promised)
-        good = max(meeting, key=self.promised, default=None)
-        return good or min(found, key=lambda trial: trial.relative_time)
+        return min(trials, key=self.rank)
 
 
 def frontier(goal: Goal, trials: Iterable[Trial]) -> list[Trial]:

@@ -165,13 +165,12 @@ def _key(key: str) -> str:
 
 def _value(value: Any) -> str:
     """Format a text, a truth value, a number or a list of these as TOML."""
-    if isinstance(value, str):
-        # JSON's escapes are TOML's, but for DEL; and TOML is Unicode, which file names need not be.
-        return json.dumps(value.encode(errors="replace").decode(), ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_value(element) for element in value)}]"
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, str | int):
+        # JSON's escapes are TOML's, but for DEL; and TOML is Unicode, which file names need not be.
+        text = json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()
+        return text.replace("\x7f", "\\u007f")
     raise UsageError(f"{value!r} can't be written to a schedule file; only strings, numbers and lists of them can be.")

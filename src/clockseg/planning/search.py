@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
@@ -49,17 +48,8 @@ class Search:
 
     def _carries(self, variant: int) -> list[str]:
         """Return all carries, those first under which skip-frame comes nearest to the goal."""
-        by_carry: dict[str, list[Trial]] = defaultdict(list)
-        for trial in self.trials:
-            if trial.variant == variant and trial.candidate.kind == SKIP:
-                by_carry[trial.candidate.carry].append(trial)
-        best = [self.goal.best(trials) for trials in by_carry.values()]
-        found: list[str] = []
-        while best:
-            one = self.goal.best(best)
-            found.append(one.candidate.carry)
-            best.remove(one)
-        return found
+        skipping = [one for one in self.trials if one.variant == variant and one.candidate.kind == SKIP]
+        return list(dict.fromkeys(one.candidate.carry for one in sorted(skipping, key=self.goal.rank)))
 
     def _try(self, asked: Iterable[tuple[int, Kind, str]], *, always: Collection[Kind]) -> None:
         """Measure and try the candidates that can win; those of the kinds ``always`` in any case."""

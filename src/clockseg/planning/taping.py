@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -42,22 +42,17 @@ class Callbacks(NamedTuple):
     problem: Callable[[str], None] = lambda sentence: None
 
 
-@dataclass(eq=False)
 class Taped:
-    """The reference's labels, one scene per network, the reference's first, and consecutive frames to time."""
+    """The reference's labels, one scene per network, the reference's first, and consecutive frames to time.
 
-    truth: Truth
-    scenes: list[Scene]
-    samples: list[ClipFrame] = field(default_factory=list)
+    There are no frames at first. The recordings keep what the candidates of each network read.
+    """
 
-    @classmethod
-    def empty(cls, nets: Sequence[StagedNetwork], candidates: Sequence[Sequence[Candidate]], classes: int) -> Taped:
-        """Return recordings without frames, which keep what the candidates of each network read."""
-        truth, scenes = Truth(classes), []
+    def __init__(self, nets: Sequence[StagedNetwork], candidates: Sequence[Sequence[Candidate]], classes: int) -> None:
+        self.truth, self.scenes, self.samples = Truth(classes), list[Scene](), list[ClipFrame]()
         for number, (net, each) in enumerate(zip(nets, candidates, strict=True)):
             keep = needs(net, [schedule_of(net, one) for one in each], outputs=True)
-            scenes.append(Scene(number, Recording(net, keep), truth))
-        return cls(truth, scenes)
+            self.scenes.append(Scene(number, Recording(net, keep), self.truth))
 
     def add(self, frame: ClipFrame, slot: Slot) -> None:
         """Run every network on one more frame and record it."""
@@ -102,7 +97,7 @@ def taped(
     ``candidates``: the schedules of each network that will be replayed. ``vectors``: True if a carry reads the codec's motion
     vectors. ``DataError`` if the clips are too short.
     """
-    made, some = Taped.empty(nets, candidates, classes), Taped.empty(nets, candidates, classes)
+    made, some = Taped(nets, candidates, classes), Taped(nets, candidates, classes)
     room = max(1, most_bytes // bytes_per_frame(some, clips, vectors=vectors))
     lengths = [clip_length(clip) for clip in clips]
     counts = shares(lengths, min(most, room))
