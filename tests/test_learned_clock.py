@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -114,6 +115,57 @@ def test_what_isnt_a_clock_is_refused(tmp_path: Path) -> None:
     file = clock(tmp_path / "s.onnx", {"since": [1, 1]}, "since", output="Exp")
     with pytest.raises(UsageError, match="must be one number"):
         list(run(NET, [grey(0)] * 2, learned(file)))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        (
+            [("NonZero", "now", "a"), ("Cast", "a", "b"), ("ReduceSum", "b", "out")],
+            "whose size is not fixed or too large",
+        ),
+        ([("Tile", "now,large", "a"), ("ReduceSum", "a", "out")], "whose size is not fixed or too large"),
+        (
+            [("Resize", "black,,twice", "a"), ("Sum", "a,since", "b"), ("ReduceSum", "b", "out")],
+            "resizes along the batch",
+        ),
+        ([("ReduceSum", "black", "out")], "depend on 0 inputs"),
+        ([("File", "now", "a"), ("ReduceSum", "a", "out")], "No Op registered for File"),
+    ],
+)
+def test_what_an_engine_might_not_survive_is_refused(tmp_path: Path, nodes: list[tuple], why: str) -> None:
+    options = {"ReduceSum": {"keepdims": 0}, "Cast": {"to": TensorProto.FLOAT}, "File": {"domain": "clockseg"}}
+    graph = helper.make_graph(
+        [helper.make_node(kind, given.split(","), [made], **options.get(kind, {})) for kind, given, made in nodes],
+        "clock",
+        [
+            helper.make_tensor_value_info("now", TensorProto.FLOAT, [1, 1, 6, 8]),
+            helper.make_tensor_value_info("since", TensorProto.FLOAT, [1, 1]),
+        ],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, [])],
+        [
+            helper.make_tensor("large", TensorProto.INT64, [4], [1, 1, 2000, 2000]),
+            helper.make_tensor("black", TensorProto.FLOAT, [8, 3, 3, 3], [0.0] * 216),
+            helper.make_tensor("twice", TensorProto.FLOAT, [4], [2.0, 1.0, 1.0, 1.0]),
+        ],
+    )
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("clockseg", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "x.onnx")
+    with pytest.raises(UsageError, match=why):
+        learned(str(tmp_path / "x.onnx"))
+
+
+@pytest.mark.parametrize("limit", ["MOST_BYTES", "MOST_NODES"])
+def test_a_large_file_is_no_clock(tmp_path: Path, monkeypatch, limit: str) -> None:
+    monkeypatch.setattr(sys.modules["clockseg.clocks.learned"], limit, 1)
+    with pytest.raises(UsageError, match="too large"):
+        learned(clock(tmp_path / "x.onnx", {"since": [1, 1]}, "since"))
+
+
+def test_inputs_that_do_not_matter_are_not_made(tmp_path: Path) -> None:
+    one = learned(clock(tmp_path / "x.onnx", {"since": [1, 1], "residual": [1, 1, 6, 8], "now": [1, 1, 6, 8]}, "since"))
+    assert one.watches(1) == frozenset()
+    assert not one.needs_motion
 
 
 def test_a_clock_is_of_one_version_of_its_file(tmp_path: Path) -> None:

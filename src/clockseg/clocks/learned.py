@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -14,15 +15,19 @@ import numpy as np
 from clockseg.clocks.motion_residual import FULL, residual
 from clockseg.clocks.threshold import Thresholded
 from clockseg.clockwork.clock import PICTURE, Tick, Watch
-from clockseg.errors import UsageError, first_line
+from clockseg.errors import ClocksegError, UsageError, first_line
 from clockseg.files import FileIdentity, changed, file_identity
-from clockseg.libraries import opencv, openvino_core
+from clockseg.libraries import opencv, openvino, openvino_core
 from clockseg.types import Array
 
 AGE = 32
 """The number of frames since the last firing that counts as 1."""
 PICTURES = ("now", "fired")
-ALLOWED = """now, fired: float32 [1, 1, h, w], the picture in grey, 0..1, at this frame and at the last firing;
+MOST_BYTES, MOST_NODES = 100_000_000, 100_000
+"""Of the file and of any tensor; of the graph. Larger ones are refused."""
+ALLOWED = f"""A clock is a plain graph in one file, exported traced at a fixed size, with at most {MOST_NODES:,} nodes and {MOST_BYTES:,} \
+bytes of the file and of any tensor. Its one output must be one number, 0..1, and sizes must be fixed. Allowed inputs are:
+now, fired: float32 [1, 1, h, w], the picture in grey, 0..1, at this frame and at the last firing;
 residual: float32 [1, 1, h, w], 0..1, the motion residual since the last firing;
 since: float32 [1, 1], frames since the last firing over 32."""
 
@@ -135,46 +140,51 @@ def load(file: str) -> Graph:
         raise UsageError(f"learned({file!r}): give the path of a clock, NAME.onnx, as clockseg train clock writes it.")
     try:
         return _read(file, file_identity(file), os.getpid())
-    except UsageError:
+    except ClocksegError:
         raise
     except Exception as error:  # protobuf, onnx and OpenVINO raise many types
-        raise UsageError(f"learned({file!r}) can't be read or run: {first_line(error)}") from error
+        raise UsageError(f"learned clock {file} is not a valid ONNX file: {first_line(error)}\n{ALLOWED}") from error
 
 
 @lru_cache(maxsize=8)
 def _read(file: str, identity: FileIdentity, process: int) -> Graph:
     """Read, check and compile the graph: in each process, since the engine's threads do not exist in a forked child."""
     # The onnx package takes a while to import, and most schedules need no learned clock.
-    from onnx import TensorProto
+    import onnx
 
-    from clockseg.graph.nodes import inputs_of
-    from clockseg.graph.onnx_reader import read, weight_files
-    from clockseg.graph.static import declared_shape, fix_declared
-
-    model = read(Path(file))
-    declared = inputs_of(model.graph)
-    inputs = tuple(Input(one.name, declared_shape(one)) for one in declared)
-    for one, found in zip(inputs, declared, strict=True):
-        if not one.fits or found.type.tensor_type.elem_type != TensorProto.FLOAT:
-            raise UsageError(
-                f"learned clock {file}: its input {one.name!r} {list(one.shape)} is not one that a clock can read. "
-                f"Sizes must be fixed. Allowed inputs are:\n{ALLOWED}"
-            )
-    turning = sorted({node.op_type for node in model.graph.node} & {"If", "Loop", "Scan"})
-    if turning or weight_files(Path(file)):
-        why = turning or "weights in another file"
-        raise UsageError(f"learned clock {file} has {why}; export it traced, as a plain graph in one file.")
-    # It is refused here if a tensor in it is too large.
-    static = fix_declared(model)
-    outputs = [value.name for value in model.graph.output]
-    if not inputs or [static.elements(name) for name in outputs] != [1]:
-        raise UsageError(
-            f"learned clock {file} has {len(inputs)} inputs and the outputs {outputs}; a clock has at least one input, and its "
-            "one output must be one number, 0..1."
-        )
-    # So small a graph gains nothing from more threads.
-    core, options = openvino_core(), {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
-    compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", options)
+    large = Path(file).stat().st_size > MOST_BYTES
+    found = onnx.ModelProto() if large else onnx.load_model(file, format="protobuf", load_external_data=False)
+    if large or len(found.graph.node) > MOST_NODES:
+        raise UsageError(f"learned clock {file} is too large.\n{ALLOWED}")
+    # OpenVINO gets no weights of other files (this fails for them, as none lie below a file) and only ONNX's own operators.
+    onnx.external_data_helper.load_external_data_for_model(found, file)
+    onnx.checker.check_model(found, full_check=True, check_custom_domain=True)
+    core = openvino_core()
+    model = core.read_model(found.SerializeToString())
     # Without the inputs that the output does not depend on.
-    names = {name for port in compiled.inputs for name in port.names}
-    return Graph(inputs, lambda values: compiled({name: one for name, one in values.items() if name in names})[0])
+    inputs = tuple(Input(port.any_name, tuple(port.partial_shape.get_min_shape())) for port in model.inputs)
+    if why := next(_problems(model, inputs), ""):
+        raise UsageError(f"learned clock {file}: {why}.\n{ALLOWED}")
+    # So small a graph gains nothing from more threads.
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"})
+    return Graph(inputs, lambda values: compiled(values)[0])
+
+
+def _problems(model: Any, inputs: tuple[Input, ...]) -> Iterator[str]:
+    """Yield the parts of an OpenVINO model that a clock can't have."""
+    for one, port in zip(inputs, model.inputs, strict=True):
+        if not one.fits or port.element_type != openvino().Type.f32:
+            yield f"its input {one.name!r} {list(one.shape)} is not one that a clock can read"
+    for one in model.get_ops():
+        kind, ports = one.get_type_name(), one.outputs()
+        fixed = all(port.partial_shape.is_static for port in ports)
+        if kind in ("If", "Loop", "TensorIterator"):
+            yield f"it has control flow, {kind}"
+        elif not fixed or any(port.element_type.size * math.prod(port.shape) > MOST_BYTES for port in ports):
+            yield f"its operation {one.friendly_name} ({kind}) has an output whose size is not fixed or too large"
+        # OpenVINO writes past its memory where a constant is resized along the batch axis.
+        elif kind == "Interpolate" and one.get_input_partial_shape(0)[0] != one.get_output_partial_shape(0)[0]:
+            yield f"its operation {one.friendly_name} ({kind}) resizes along the batch axis"
+    outputs = [list(port.partial_shape.get_min_shape()) for port in model.outputs]
+    if not inputs or [math.prod(shape) for shape in outputs] != [1]:
+        yield f"its outputs have the shapes {outputs} and depend on {len(inputs)} inputs"
