@@ -34,8 +34,8 @@ from clockseg.planning.command_time import CommandTime
 from clockseg.planning.costs import Costs, forced, measured
 from clockseg.planning.frontier import frontier
 from clockseg.planning.planner import Goal, Plan, Variant, plan
-from clockseg.planning.taping import UNKNOWN, Callbacks, Taped, bytes_per_frame, shares, slots
-from clockseg.planning.trial import Agreement, Slot, Trial, thinned
+from clockseg.planning.taping import UNKNOWN, Callbacks, bytes_per_frame, shares, slots
+from clockseg.planning.trial import Agreement, Slot, Taped, Trial, thinned
 from toy_networks import CLASSES, toy
 
 FRAMES = 56

@@ -195,8 +195,8 @@ def plan(
     found = taped(
         nets, every, clips, len(names), most=limit, most_bytes=most_bytes, vectors=vectors, callbacks=callbacks
     )
-    search = Search(goal, found.scenes, found.samples)
-    callbacks.step(f"{found.frames} frames recorded, {found.bytes / 1e6:.0f} MB; trying every frame and every n-th")
+    search = Search(goal, found)
+    callbacks.step(f"{len(found.slots)} frames recorded, {found.bytes / 1e6:.0f} MB; trying every frame and every n-th")
     search.start(carries)
     callbacks.step(f"{len(search.trials)} schedules tried; trying clocks")
     search.go_on(clocks(max(map(len, nets))), kinds)
@@ -204,4 +204,4 @@ def plan(
     goal, trials = search.goal, tuple(search.trials)
     best, fastest = goal.best(trials), tuple(frontier(goal, trials))
     own = tuple(goal.best(trial for trial in trials if trial.candidate.kind == kind) for kind in kinds)
-    return Plan(goal, tuple(variants), best, fastest, trials, search.costs.uncut, found.frames, found.bytes, own)
+    return Plan(goal, tuple(variants), best, fastest, trials, search.costs.uncut, len(found.slots), found.bytes, own)

@@ -6,11 +6,10 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
-from clockseg.datasets.clips import ClipFrame
 from clockseg.planning.candidates import ORACLE, SKIP, Candidate, Family, Kind, possible, schedule_of
 from clockseg.planning.costs import Costs, measured
 from clockseg.planning.frontier import Goal
-from clockseg.planning.trial import Scene, Trial
+from clockseg.planning.trial import Taped, Trial
 
 CLOSER = 4
 """Numbers tried between the two neighbouring numbers of a clock of which one meets the goal."""
@@ -19,31 +18,31 @@ BEST_CARRIES = 2
 
 
 class Search:
-    """The trials so far on all scenes (one per variant, the reference's first), and the measured costs of schedules."""
+    """The trials so far of all variants, and the measured costs of schedules."""
 
-    def __init__(self, goal: Goal, scenes: Sequence[Scene], samples: Sequence[ClipFrame]) -> None:
-        self.goal, self.scenes, self.samples = goal, scenes, samples
+    def __init__(self, goal: Goal, taped: Taped) -> None:
+        self.goal, self._taped = goal, taped
+        self._nets = [recording.net for recording in taped.recordings]
         self.trials: list[Trial] = []
         self.costs = Costs(math.nan, {})
 
     def start(self, carries: Sequence[str]) -> None:
         """Try every frame, and every n-th frame under each carry."""
         families = [(ORACLE, "identity"), *((SKIP, carry) for carry in carries)]
-        self._try(
-            [(scene.variant, kind, carry) for scene in self.scenes for kind, carry in families], always=(ORACLE, SKIP)
-        )
+        variants = range(len(self._nets))
+        self._try([(variant, *family) for variant in variants for family in families], always=(ORACLE, SKIP))
 
     def go_on(self, kinds: Sequence[Kind], also: Sequence[Kind] = ()) -> None:
         """Try clocks under the carries that did best so far: ``kinds`` where they can win, and all of ``also``."""
         asked = []
-        for scene in self.scenes:
-            carries = self._carries(scene.variant)
-            asked += [(scene.variant, kind, carry) for kind in kinds for carry in carries[:BEST_CARRIES]]
+        for variant, net in enumerate(self._nets):
+            carries = self._carries(variant)
+            asked += [(variant, kind, carry) for kind in kinds for carry in carries[:BEST_CARRIES]]
             # Not every clock can be replayed under every carry.
             for kind in also:
                 first = kind.numbers[0]
-                able = possible(scene.recording.net, [Candidate(kind, first, carry) for carry in carries])
-                asked += [(scene.variant, kind, one.carry) for one in able[:BEST_CARRIES]]
+                able = possible(net, [Candidate(kind, first, carry) for carry in carries])
+                asked += [(variant, kind, one.carry) for one in able[:BEST_CARRIES]]
         self._try(asked, always=also)
 
     def _carries(self, variant: int) -> list[str]:
@@ -53,21 +52,20 @@ class Search:
 
     def _try(self, asked: Iterable[tuple[int, Kind, str]], *, always: Collection[Kind]) -> None:
         """Measure and try the candidates that can win; those of the kinds ``always`` in any case."""
-        ladders: list[tuple[Scene, list[Candidate]]] = []
+        ladders: list[tuple[int, list[Candidate]]] = []
         for variant, kind, carry in asked:
-            scene = self.scenes[variant]
-            found = possible(scene.recording.net, [Candidate(kind, number, carry) for number in kind.numbers])
-            ladders += [(scene, found)] if found else []
+            found = possible(self._nets[variant], [Candidate(kind, number, carry) for number in kind.numbers])
+            ladders += [(variant, found)] if found else []
+        nets = {}
+        for variant, (first, *_) in ladders:
+            net = self._nets[variant]
+            nets[first.family(variant)] = net, schedule_of(net, first)
         # All families and the reference run on each sample before the next.
-        nets = {
-            first.family(scene.variant): (scene.recording.net, schedule_of(scene.recording.net, first))
-            for scene, (first, *_) in ladders
-        }
-        self.costs = self.costs.plus(measured(self.scenes[0].recording.net, nets, self.samples))
+        self.costs = self.costs.plus(measured(self._nets[0], nets, self._taped.samples))
         self.goal = self.goal.settled(self.costs.uncut)
-        for scene, candidates in ladders:
-            if candidates[0].kind in always or self._may_win(candidates[0].family(scene.variant)):
-                self._climb(scene, candidates)
+        for variant, candidates in ladders:
+            if candidates[0].kind in always or self._may_win(candidates[0].family(variant)):
+                self._climb(variant, candidates)
 
     def _may_win(self, family: Family) -> bool:
         """Return True if the candidate could beat the best so far even if no stage ever fired."""
@@ -76,15 +74,16 @@ class Search:
             return least <= self.goal.time
         return not self.trials or least < self.goal.best(self.trials).relative_time
 
-    def _climb(self, scene: Scene, candidates: Sequence[Candidate]) -> None:
+    def _climb(self, variant: int, candidates: Sequence[Candidate]) -> None:
         """Try all candidates, then numbers between two neighbours of which one meets the goal and the other does not."""
-        trials = [scene.tried(candidate, self.costs) for candidate in candidates]
+        trials = [self._taped.tried(variant, candidate, self.costs) for candidate in candidates]
         for _ in range(CLOSER):
             trials.sort(key=lambda trial: trial.candidate.number)
             number = self._between(trials)
             if number is None:
                 break
-            trials.append(scene.tried(trials[0].candidate._replace(number=number), self.costs))
+            closer = trials[0].candidate._replace(number=number)
+            trials.append(self._taped.tried(variant, closer, self.costs))
         self.trials += trials
 
     def _between(self, trials: Sequence[Trial]) -> float | None:

@@ -1,31 +1,23 @@
-"""The frames that a plan is made on, run once through every network: recordings, the reference's labels, frames to time."""
+"""The frames that a plan is made on: which of a video are taken, and their recording through every network."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError
-from clockseg.evaluation.labels import checked_labels
-from clockseg.execution.recording import Recording, needs
-from clockseg.planning.candidates import Candidate, schedule_of
-from clockseg.planning.trial import Scene, Slot, Truth, thinned
+from clockseg.planning.candidates import Candidate
+from clockseg.planning.trial import Slot, Taped
 from clockseg.video.threads import prefetch
 
 BLOCKS = 10
 """Blocks of a clip if it has enough frames; the blocks of a short clip are shorter."""
 LEAST, MOST = 8, 100
 """Frames of a block."""
-SAMPLES = 36
-"""Consecutive frames on which costs are measured."""
-SAMPLE_BYTES = 100_000_000
-"""Memory limit for these frames; of large frames there are fewer, but not fewer than ``LEAST_SAMPLES``."""
-LEAST_SAMPLES = 12
 WEIGHED = 8
 """Frames recorded to find how many bytes a frame takes."""
 LEAST_FRAMES = 32
@@ -40,38 +32,6 @@ class Callbacks(NamedTuple):
     frames: Callable[[int, int], None] = lambda done, of: None
     step: Callable[[str], None] = lambda sentence: None
     problem: Callable[[str], None] = lambda sentence: None
-
-
-class Taped:
-    """The reference's labels, one scene per network, the reference's first, and consecutive frames to time.
-
-    There are no frames at first. The recordings keep what the candidates of each network read.
-    """
-
-    def __init__(self, nets: Sequence[StagedNetwork], candidates: Sequence[Sequence[Candidate]], classes: int) -> None:
-        self.truth, self.scenes, self.samples = Truth(classes), list[Scene](), list[ClipFrame]()
-        for number, (net, each) in enumerate(zip(nets, candidates, strict=True)):
-            keep = needs(net, [schedule_of(net, one) for one in each], outputs=True)
-            self.scenes.append(Scene(number, Recording(net, keep), self.truth))
-
-    def add(self, frame: ClipFrame, slot: Slot) -> None:
-        """Run every network on one more frame and record it."""
-        outputs = [scene.recording.add(frame.picture, vectors=frame.vectors, first=slot.first) for scene in self.scenes]
-        self.truth.slots.append(slot)
-        self.truth.labels.append(thinned(checked_labels(outputs[0], self.scenes[0].recording.net)))
-        room = len(self.samples) < max(LEAST_SAMPLES, min(SAMPLES, SAMPLE_BYTES // frame.image.nbytes))
-        # Only consecutive frames show the motion of a camera.
-        if room and (not slot.first or not self.samples) and len(self.samples) == self.frames - 1:
-            self.samples.append(replace(frame, picture=frame.image.copy()))
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all recordings."""
-        return sum(scene.recording.store.bytes for scene in self.scenes)
-
-    @property
-    def frames(self) -> int:
-        return len(self.scenes[0].recording)
 
 
 def first_frame(clips: Sequence[Clip]) -> ClipFrame:
@@ -104,14 +64,14 @@ def taped(
     if room < min(most, sum(lengths)):
         callbacks.step(f"{most_bytes / 1e6:,.0f} MB of disk space hold {room} frames; {most} were allowed")
     for clip, length, count in zip(clips, lengths, counts, strict=True):
-        start = 1_000_000 * made.frames
+        start = 1_000_000 * len(made.slots)
         for frame, slot in _frames_of(clip, slots(length, count), vectors, callbacks.problem):
             made.add(frame, slot._replace(block=start + slot.block))
-            callbacks.frames(made.frames, sum(counts))
+            callbacks.frames(len(made.slots), sum(counts))
         clip.check_unchanged()
-    if made.frames < LEAST_FRAMES:
+    if len(made.slots) < LEAST_FRAMES:
         raise DataError(
-            f"{made.frames} frames are too few to plan on; give video with {LEAST_FRAMES} frames or more, a larger --limit or "
+            f"{len(made.slots)} frames are too few to plan on; give video with {LEAST_FRAMES} frames or more, a larger --limit or "
             "--disk, or a smaller --size."
         )
     return made

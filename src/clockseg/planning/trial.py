@@ -1,11 +1,11 @@
-"""Trials: the agreement and the time of one schedule, replayed from a recording."""
+"""Recordings of a video through every network, and trials: the agreement and the time of one schedule, replayed from them."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.datasets.clips import ClipFrame
 from clockseg.evaluation.labels import checked_labels
 from clockseg.evaluation.metrics import AGREEMENT_SHARE, finite
-from clockseg.execution.recording import Recording
+from clockseg.execution.recording import Recording, needs
 from clockseg.execution.replay import Key, Promise
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Costs
@@ -24,6 +26,11 @@ from clockseg.types import Array, Labels
 
 MOST_PIXELS = 130_000
 """Most pixels of a frame that are compared; larger frames are subsampled."""
+SAMPLES = 36
+"""Consecutive frames on which costs are measured."""
+SAMPLE_BYTES = 100_000_000
+"""Memory limit for these frames; of large frames there are fewer, but not fewer than ``LEAST_SAMPLES``."""
+LEAST_SAMPLES = 12
 
 
 class Slot(NamedTuple):
@@ -97,15 +104,6 @@ class Trial:
     blocks: tuple[Agreement, ...]
 
 
-@dataclass(eq=False)
-class Truth:
-    """The slot and the reference's labels, subsampled, of every frame: variants are scored against these."""
-
-    classes: int
-    slots: list[Slot] = field(default_factory=list)
-    labels: list[Labels] = field(default_factory=list)
-
-
 def thinned(labels: Labels) -> Labels:
     """Return every n-th pixel of every n-th row, about ``MOST_PIXELS`` at most.
 
@@ -116,40 +114,62 @@ def thinned(labels: Labels) -> Labels:
     return np.ascontiguousarray(labels[::step, ::step])
 
 
-@dataclass(eq=False)
-class Scene:
-    """A variant's recording and the reference's labels; an output is scored once, however many schedules show it."""
+class Taped:
+    """Recordings of one video, one per variant, the reference's first, on which schedules are tried.
 
-    variant: int
-    recording: Recording
-    truth: Truth
-    known: dict[tuple[Key, int], Agreement] = field(default_factory=dict)
+    ``slots`` and ``labels``: of every frame, its slot and the reference's labels, subsampled, against which all variants are
+    scored. ``samples``: consecutive frames to time. There are no frames at first. The recordings keep what the candidates of
+    each network read.
+    """
 
-    def tried(self, candidate: Candidate, costs: Costs) -> Trial:
-        """Replay ``candidate`` on all frames."""
-        none = Agreement(np.zeros((3, self.truth.classes), np.int64))
+    def __init__(self, nets: Sequence[StagedNetwork], candidates: Sequence[Sequence[Candidate]], classes: int) -> None:
+        self._classes, self.slots, self.labels, self.samples = classes, list[Slot](), list[Labels](), list[ClipFrame]()
+        self.recordings: list[Recording] = []
+        for net, each in zip(nets, candidates, strict=True):
+            self.recordings.append(Recording(net, needs(net, [schedule_of(net, one) for one in each], outputs=True)))
+        # An output is scored once, however many schedules show it.
+        self._known: dict[tuple[int, Key, int], Agreement] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all recordings."""
+        return sum(recording.store.bytes for recording in self.recordings)
+
+    def add(self, frame: ClipFrame, slot: Slot) -> None:
+        """Run every network on one more frame and record it."""
+        outputs = [one.add(frame.picture, vectors=frame.vectors, first=slot.first) for one in self.recordings]
+        self.slots.append(slot)
+        self.labels.append(thinned(checked_labels(outputs[0], self.recordings[0].net)))
+        room = len(self.samples) < max(LEAST_SAMPLES, min(SAMPLES, SAMPLE_BYTES // frame.image.nbytes))
+        # Only consecutive frames show the motion of a camera.
+        if room and (not slot.first or not self.samples) and len(self.samples) == len(self.slots) - 1:
+            self.samples.append(replace(frame, picture=frame.image.copy()))
+
+    def tried(self, variant: int, candidate: Candidate, costs: Costs) -> Trial:
+        """Replay ``candidate`` on all frames of a variant."""
+        recording, none = self.recordings[variant], Agreement(np.zeros((3, self._classes), np.int64))
         # By the number of the block, and whether it is held back.
         found: dict[tuple[int, bool], Agreement] = defaultdict(lambda: none)
-        records, begins = [], [frame.first for frame in self.recording.frames]
-        for index, played in enumerate(play(self.recording, schedule_of(self.recording.net, candidate))):
+        records, begins = [], [slot.first for slot in self.slots]
+        for index, played in enumerate(play(recording, schedule_of(recording.net, candidate))):
             records.append(played.record)
             if not begins[index]:
-                slot = self.truth.slots[index]
-                found[slot.block, slot.held_back] += self._score(index, played.output)
+                slot = self.slots[index]
+                found[slot.block, slot.held_back] += self._score(variant, index, played.output)
         timed = [records[index] for index in whole_cycles([all(record.fired) for record in records], begins)]
-        time = sum(costs.of(candidate.family(self.variant), record) for record in timed) / len(timed)
+        time = sum(costs.of(candidate.family(variant), record) for record in timed) / len(timed)
         rate = sum(any(record.fired) for record in timed) / len(timed)
         blocks = tuple(one for (_, held_back), one in found.items() if not held_back)
         others = [one for (_, held_back), one in found.items() if held_back]
         tuned, left = (reduce(add, half, none) for half in (blocks, others))
-        return Trial(self.variant, candidate, time, rate, tuned, left, blocks)
+        return Trial(variant, candidate, time, rate, tuned, left, blocks)
 
-    def _score(self, index: int, output: Promise) -> Agreement:
-        found = self.known.get((output.key, index))
-        if found is None:
-            shown = thinned(checked_labels(output.value, self.recording.net))
-            found = self.known[output.key, index] = Agreement.of(self.truth.labels[index], shown, self.truth.classes)
-        return found
+    def _score(self, variant: int, index: int, output: Promise) -> Agreement:
+        key = variant, output.key, index
+        if key not in self._known:
+            shown = thinned(checked_labels(output.value, self.recordings[variant].net))
+            self._known[key] = Agreement.of(self.labels[index], shown, self._classes)
+        return self._known[key]
 
 
 def whole_cycles(full: Sequence[bool], begins: Sequence[bool]) -> Iterator[int]:
