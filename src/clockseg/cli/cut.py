@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli.options import add_new_network_options, add_options, check_new_network, kinds, positive, size, three
+from clockseg.cli.options import (
+    add_new_network_options,
+    add_options,
+    check_new_network,
+    kinds,
+    positive,
+    real,
+    size,
+    three,
+)
 from clockseg.cli.terminal import align, columns, percent, say, sides, warn
 from clockseg.errors import DataError, UsageError
-from clockseg.libraries import GRAPH_ENGINES
 
 if TYPE_CHECKING:
     from clockseg.networks.cutting import CutNetwork
@@ -27,20 +34,7 @@ its published weights. Options that you do not give are read from the model or f
 written only if the network gives the same output in stages and as a whole."""
 
 
-def number(text: str) -> float:
-    """Parse a number or a quotient, for argparse.
-
-    >>> number("1/255") == 1 / 255, number("1")
-    (True, 1.0)
-    """
-    try:
-        above, _, below = text.partition("/")
-        found = float(above) / float(below or 1)
-    except (ValueError, ZeroDivisionError):
-        found = math.nan
-    if not math.isfinite(found) or found == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number other than 0, such as 1/255")
-    return found
+factor = real("a number other than 0, such as 1/255", lambda number: number != 0)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_frame_options(parser.add_argument_group("preprocessing: x = (pixel * scale - mean) / std"))
     _add_class_options(parser.add_argument_group("output"))
     group = parser.add_argument_group("check")
-    add_options(
-        group, "--engine", choices=("auto", *GRAPH_ENGINES), help="inference engine (default: auto, the fastest)"
-    )
-    add_options(group, "--threads")
+    add_options(group, "--engine", "--threads")
 
 
 def _add_cut_options(group: argparse._ArgumentGroup) -> None:
@@ -78,7 +69,7 @@ def _add_frame_options(group: argparse._ArgumentGroup) -> None:
     for name in ("--mean", "--std"):
         group.add_argument(name, type=three, metavar="N,N,N", help="one number per channel, or one for all")
     help = "factor for pixel values (default: 1/255, or 1 if a mean is above 2)"
-    group.add_argument("--scale", type=number, metavar="N", help=help)
+    group.add_argument("--scale", type=factor, metavar="N", help=help)
     group.add_argument("--colour", choices=("rgb", "bgr"), help="channel order (default: rgb)")
     help = "pad frames to multiples of N (default: the smallest that works)"
     group.add_argument("--pad-multiple", type=positive, metavar="N", help=help)
@@ -136,17 +127,8 @@ def _said(args: argparse.Namespace) -> Said:
     """Return what the options specify about the network."""
     from clockseg.networks.source import Said
 
-    said = Said(
-        output=args.output,
-        ignore=args.ignore,
-        size=args.size,
-        mean=args.mean,
-        std=args.std,
-        scale=args.scale,
-        colour=args.colour,
-        pad_multiple=args.pad_multiple,
-    )
-    return said.over(_classes(args.classes))
+    said = ("output", "ignore", "size", "mean", "std", "scale", "colour", "pad_multiple")
+    return Said(**{name: getattr(args, name) for name in said}).over(_classes(args.classes))
 
 
 def _classes(text: str | None) -> Said:

@@ -25,37 +25,36 @@ class Unsaid(str):
     """
 
 
-def positive(text: str) -> int:
-    """Parse a whole number of at least 1, for argparse.
+def whole(least: int) -> Callable[[str], int]:
+    """Return a parser of whole numbers of at least ``least``, for argparse.
 
-    >>> positive("8")
-    8
+    >>> positive("8"), count("0")
+    (8, 0)
     """
-    if not re.fullmatch(r"\d{1,9}", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d{1,9}", text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return int(text)
+
+    return parse
 
 
-def count(text: str) -> int:
-    """Parse a whole number of at least 0, for argparse.
-
-    >>> count("0")
-    0
-    """
-    return 0 if text == "0" else positive(text)
+positive, count = whole(1), whole(0)
 
 
 def real(what: str, allowed: Callable[[float], bool]) -> Callable[[str], float]:
-    """Return a parser of the finite numbers that are ``allowed``, for argparse; ``what`` says which these are.
+    """Return a parser of finite numbers and quotients that are ``allowed``, for argparse; ``what`` says which these are.
 
-    >>> above_zero("1e-10"), share("0.5")
-    (1e-10, 0.5)
+    >>> above_zero("1e-10"), share("1/4")
+    (1e-10, 0.25)
     """
 
     def parse(text: str) -> float:
+        above, _, below = text.partition("/")
         try:
-            number = float(text)
-        except ValueError:
+            number = float(above) / float(below or 1)
+        except (ValueError, ZeroDivisionError):
             number = math.nan
         if not (math.isfinite(number) and allowed(number)):
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}")

@@ -6,6 +6,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from clockseg.cli.clips import Clips
@@ -20,7 +21,7 @@ from clockseg.cli.options import (
     is_quiet,
     positive,
 )
-from clockseg.cli.progress import shown
+from clockseg.cli.progress import counting
 from clockseg.cli.terminal import columns, say, warn
 from clockseg.errors import DataError
 from clockseg.libraries import CPU_ENGINES
@@ -90,12 +91,7 @@ def _add_networks(group: argparse._ArgumentGroup) -> None:
     add_options(
         group, "--precision", action="append", default=None, help="arithmetic precision; repeatable (default: f32)"
     )
-    add_options(
-        group,
-        "--engine",
-        choices=("auto", *CPU_ENGINES),
-        help="inference engine (default: auto, the fastest one installed, measured for the network, size and machine)",
-    )
+    add_options(group, "--engine", choices=("auto", *CPU_ENGINES))
     add_options(group, "--threads")
 
 
@@ -118,16 +114,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _planned(args: argparse.Namespace, clips: Clips) -> Plan:
-    from clockseg.clockwork.trace import Progress, Tally
     from clockseg.planning.planner import Callbacks, Goal, plan
 
     goal = Goal(keep=args.keep, time=args.time, fps=args.fps, measure=args.measure)
     variants = _variants(args)
     tell = (lambda sentence: None) if args.quiet else say
-    show = shown("recording", quiet=args.quiet)
-    callbacks = Callbacks(
-        lambda done, of: show(Progress("recording", done, of, Tally(("every",)))), tell, clips.cut_short
-    )
+    callbacks = Callbacks(partial(counting("frames", quiet=args.quiet), "recording"), tell, clips.cut_short)
     most_bytes = 1_000_000 * args.disk
     return plan(
         variants, clips.all, goal, also=args.clock, limit=args.limit, most_bytes=most_bytes, callbacks=callbacks
