@@ -7,16 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli.options import (
-    add_new_network_options,
-    add_options,
-    check_new_network,
-    kinds,
-    positive,
-    real,
-    size,
-    three,
-)
+from clockseg.cli import options
 from clockseg.cli.terminal import align, columns, percent, say, sides, warn
 from clockseg.errors import DataError, UsageError
 
@@ -34,7 +25,7 @@ its published weights. Options that you do not give are read from the model or f
 written only if the network gives the same output in stages and as a whole."""
 
 
-factor = real("a number other than 0, such as 1/255", lambda number: number != 0)
+factor = options.real("a number other than 0, such as 1/255", lambda number: number != 0)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,18 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", metavar="MODEL", help="FILE.onnx, hf:DIRECTORY, hf:ORG/NAME[@REVISION] or torchvision:NAME"
     )
-    add_new_network_options(parser)
+    options.add_new_network_options(parser)
     _add_cut_options(parser.add_argument_group("cuts"))
     _add_frame_options(parser.add_argument_group("preprocessing: x = (pixel * scale - mean) / std"))
     _add_class_options(parser.add_argument_group("output"))
     group = parser.add_argument_group("check")
-    add_options(group, "--engine", "--threads")
+    options.add_options(group, "--engine", "--threads")
 
 
 def _add_cut_options(group: argparse._ArgumentGroup) -> None:
     help = "the end of each stage, in order: a tensor, node or module; A+B to cut two branches together (default: auto)"
     group.add_argument("--at", default="auto", metavar="auto|NAME,NAME", help=help)
-    group.add_argument("--stages", type=positive, metavar="N", help="with --at auto: number of stages (default: 3)")
+    group.add_argument(
+        "--stages", type=options.positive, metavar="N", help="with --at auto: number of stages (default: 3)"
+    )
     help = (
         "schedule to recommend in the sidecar (default: with --video the one that agrees most in a third of the uncut time, "
         "else carried(skip_frame(6), interpolate(flow)))"
@@ -65,14 +58,14 @@ def _add_cut_options(group: argparse._ArgumentGroup) -> None:
 
 def _add_frame_options(group: argparse._ArgumentGroup) -> None:
     help = "working size (default: the file's, if it is fixed)"
-    group.add_argument("--size", type=size, metavar="WIDTHxHEIGHT", help=help)
+    group.add_argument("--size", type=options.size, metavar="WIDTHxHEIGHT", help=help)
     for name in ("--mean", "--std"):
-        group.add_argument(name, type=three, metavar="N,N,N", help="one number per channel, or one for all")
+        group.add_argument(name, type=options.three, metavar="N,N,N", help="one number per channel, or one for all")
     help = "factor for pixel values (default: 1/255, or 1 if a mean is above 2)"
     group.add_argument("--scale", type=factor, metavar="N", help=help)
     group.add_argument("--colour", choices=("rgb", "bgr"), help="channel order (default: rgb)")
     help = "pad frames to multiples of N (default: the smallest that works)"
-    group.add_argument("--pad-multiple", type=positive, metavar="N", help=help)
+    group.add_argument("--pad-multiple", type=options.positive, metavar="N", help=help)
 
 
 def _add_class_options(group: argparse._ArgumentGroup) -> None:
@@ -95,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.planning.recommendation import recommend, timed_default
 
     _check_options(args)
-    check_new_network(args.out, overwrite=args.overwrite)
+    options.check_new_network(args.out, overwrite=args.overwrite)
     said = _said(args)
     cutting = Cutting(at=args.at, stages=args.stages or 3, schedule=args.schedule)
     how = {"engine": args.engine, "threads": args.threads}
@@ -141,7 +134,7 @@ def _classes(text: str | None) -> Said:
     if text == "none":
         return Said(classes=())
     if "," in text and not Path(text).exists():
-        return Said(classes=checked_names(kinds(text), "--classes"))
+        return Said(classes=checked_names(options.kinds(text), "--classes"))
     return read_class_names(Path(text))
 
 

@@ -9,20 +9,9 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clockseg.cli import options
 from clockseg.cli.clips import Clips
 from clockseg.cli.loading import as_planned, load_network, parse_schedules
-from clockseg.cli.options import (
-    Unsaid,
-    add_data_options,
-    add_frames_options,
-    add_network_options,
-    add_options,
-    add_plot_option,
-    add_schedule_options,
-    changed,
-    check_new_files,
-    checked_plot,
-)
 from clockseg.cli.progress import shown
 from clockseg.cli.terminal import align, print_result, warn
 from clockseg.networks import ANY_VIDEO, DRIVING
@@ -44,21 +33,21 @@ error mean |a - b| / mean |b|. Time is relative to the uncut network's, measured
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``clockseg evaluate``."""
-    add_data_options(parser, "DATA", "clips with or without labels, or videos")
+    options.add_data_options(parser, "DATA", "clips with or without labels, or videos")
     help = (
         'map the network\'s classes to those of DATA, many to one: lines "NETWORK CLASS = DATA CLASS"; '
         "* stands for all others, and classes that both have need no line"
     )
     parser.add_argument("--map", type=Path, metavar="FILE", help=help)
-    add_schedule_options(parser, several=True)
+    options.add_schedule_options(parser, several=True)
     help = "another network to compare with, run on every frame, such as street for street-large; repeatable"
     parser.add_argument("--baseline", action="append", default=[], metavar="NETWORK", help=help)
-    add_network_options(parser, default=ANY_VIDEO, or_else=f"; {DRIVING} for clips with labels")
-    add_frames_options(parser)
+    options.add_network_options(parser, default=ANY_VIDEO, or_else=f"; {DRIVING} for clips with labels")
+    options.add_frames_options(parser)
     help = "write all figures to a CSV file, or the table to a LaTeX file"
     parser.add_argument("--table", type=Path, metavar="FILE.csv|tex", help=help)
-    add_plot_option(parser, "the score of each schedule against its time, and the IoU of every class")
-    add_options(parser, "--json")
+    options.add_plot_option(parser, "the score of each schedule against its time, and the IoU of every class")
+    options.add_options(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,18 +58,18 @@ def run(args: argparse.Namespace) -> int:
 
     if args.table is not None:
         check_table(args.table)
-    check_new_files(checked_plot(args), args.table, overwrite=True)
+    options.check_new_files(options.checked_plot(args), args.table, overwrite=True)
     args = as_planned(args, *(args.schedule or ()))
     clips = Clips(args)
-    if isinstance(args.network, Unsaid) and any(any(clip.labels) for clip in clips.all):
-        args = changed(args, network=DRIVING)
+    if isinstance(args.network, options.Unsaid) and any(any(clip.labels) for clip in clips.all):
+        args = options.changed(args, network=DRIVING)
     net = load_network(args)
     if args.map is not None:
         clips.all, warnings = renamed(clips.all, args.map, net)
         for text in warnings:
             warn(text)
     schedules = parse_schedules(args.schedule, net, args.carry)
-    baselines = [(text, load_network(changed(args, network=text))) for text in args.baseline]
+    baselines = [(text, load_network(options.changed(args, network=text))) for text in args.baseline]
 
     def one(clip: Clip) -> Sequence[Evaluation]:
         show = shown(clip.name, quiet=args.quiet)

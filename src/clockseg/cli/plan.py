@@ -7,20 +7,12 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
+from clockseg.cli import options
 from clockseg.cli.clips import Clips
 from clockseg.cli.loading import load_network, publish_schedule
-from clockseg.cli.options import (
-    above_zero,
-    add_data_options,
-    add_options,
-    add_schedule_file_options,
-    changed,
-    check_schedule_file,
-    is_quiet,
-    positive,
-)
 from clockseg.cli.progress import counting
 from clockseg.cli.terminal import columns, say, warn
 from clockseg.errors import DataError
@@ -47,7 +39,7 @@ FILE.toml holds the network and the schedule; use it with clockseg segment VIDEO
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``clockseg plan``."""
-    add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
+    options.add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
     _add_goal(parser)
     _add_networks(parser.add_argument_group("networks"))
     group = parser.add_argument_group("search")
@@ -56,25 +48,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "tried as it is; repeatable. Its best schedule is a row of the table"
     )
     group.add_argument("--clock", action="append", default=[], metavar="SPEC", help=help)
-    add_options(group, "--every", help="use every N-th frame only (default: 1)")
-    add_options(group, "--limit", default=400, help="frames to use, of all videos together (default: 400)")
+    options.add_options(group, "--every", help="use every N-th frame only (default: 1)")
+    options.add_options(group, "--limit", default=400, help="frames to use, of all videos together (default: 400)")
     help = "disk space for recordings, in the folder for temporary files, which may limit the frames (default: 2000)"
-    group.add_argument("--disk", type=positive, default=2000, metavar="MB", help=help)
+    group.add_argument("--disk", type=options.positive, default=2000, metavar="MB", help=help)
     text = "outputs of clockseg segment for which its time is predicted (default: labels,overlay,trace)"
-    add_options(parser, "--write", help=text)
-    add_schedule_file_options(parser)
-    add_options(parser, "--quiet")
+    options.add_options(parser, "--write", help=text)
+    options.add_schedule_file_options(parser)
+    options.add_options(parser, "--quiet")
 
 
 def _add_goal(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("goal (one of them)")
     one = group.add_mutually_exclusive_group(required=True)
     keep = "minimum share of pixels with the every-frame label, such as 0.99; minimizes time"
-    one.add_argument("--keep", type=above_zero, metavar="SHARE", help=keep)
+    one.add_argument("--keep", type=options.above_zero, metavar="SHARE", help=keep)
     help = "maximum share of the uncut time, such as 0.33; maximizes the share of pixels"
-    one.add_argument("--time", type=above_zero, metavar="SHARE", help=help)
+    one.add_argument("--time", type=options.above_zero, metavar="SHARE", help=help)
     help = "minimum frames per second on this machine; maximizes the share of pixels"
-    one.add_argument("--fps", type=above_zero, metavar="FPS", help=help)
+    one.add_argument("--fps", type=options.above_zero, metavar="FPS", help=help)
     help = (
         "instead of the share of pixels, use the mIoU of the classes with at least 0.1 %% of them (default: pixel_acc)"
     )
@@ -86,19 +78,18 @@ def _add_networks(group: argparse._ArgumentGroup) -> None:
         "a bundled network or FILE.onnx; repeat for several networks of the same classes, the first of which is the "
         f"reference (default: {ANY_VIDEO})"
     )
-    add_options(group, "--network", action="append", default=None, help=help)
-    add_options(group, "--size", action="append", help="working size; repeatable (default: the network's)")
-    add_options(
-        group, "--precision", action="append", default=None, help="arithmetic precision; repeatable (default: f32)"
-    )
-    add_options(group, "--engine", choices=("auto", *CPU_ENGINES))
-    add_options(group, "--threads")
+    options.add_options(group, "--network", action="append", default=None, help=help)
+    options.add_options(group, "--size", action="append", help="working size; repeatable (default: the network's)")
+    help = "arithmetic precision; repeatable (default: f32)"
+    options.add_options(group, "--precision", action="append", default=None, help=help)
+    options.add_options(group, "--engine", choices=("auto", *CPU_ENGINES))
+    options.add_options(group, "--threads")
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, print and write; 1 if a clip failed or was cut short."""
-    check_schedule_file(args, args.clock)
-    clips = Clips(changed(args, limit=None))
+    options.check_schedule_file(args, args.clock)
+    clips = Clips(options.changed(args, limit=None))
     start = time.monotonic()
     plan = _planned(args, clips)
     seconds = time.monotonic() - start
@@ -130,7 +121,7 @@ def _command(args: argparse.Namespace, plan: Plan, clips: Sequence[Clip]) -> Com
     """Measure the whole command; print the reason and return None if it can't be measured."""
     from clockseg.planning.command_time import WRITES, promise
 
-    if not is_quiet(args):
+    if not options.is_quiet(args):
         say("timing segment with the plan, and on every frame")
     try:
         write = args.write or WRITES
@@ -145,12 +136,11 @@ def _variants(args: argparse.Namespace) -> list[Variant]:
     from clockseg.planning.planner import Variant
 
     found = []
-    for network in args.network or [ANY_VIDEO]:
-        for size in args.size or [None]:
-            for precision in args.precision or ["f32"]:
-                asked = changed(args, network=network, size=size, precision=precision)
-                text = "x".join(map(str, size)) if isinstance(size, tuple) else None if size is None else str(size)
-                found.append(Variant(load_network(asked), network, text, precision))
+    networks, sizes, precisions = args.network or [ANY_VIDEO], args.size or [None], args.precision or ["f32"]
+    for network, size, precision in product(networks, sizes, precisions):
+        asked = options.changed(args, network=network, size=size, precision=precision)
+        text = "x".join(map(str, size)) if isinstance(size, tuple) else None if size is None else str(size)
+        found.append(Variant(load_network(asked), network, text, precision))
     return found
 
 

@@ -7,16 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clockseg.cli import options
 from clockseg.cli.clips import Clips
-from clockseg.cli.options import (
-    add_data_options,
-    add_frames_options,
-    add_new_network_options,
-    add_options,
-    check_new_network,
-    is_quiet,
-    positive,
-)
 from clockseg.cli.terminal import columns, percent, print_result, say
 from clockseg.errors import UsageError
 from clockseg.libraries import CPU_ENGINES
@@ -36,32 +28,34 @@ calibration, and the time of each part on this machine."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``clockseg quantize``."""
     parser.add_argument("network", metavar="NET", help="a bundled network, or FILE.onnx with its sidecar beside it")
-    add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
-    add_new_network_options(parser)
+    options.add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
+    options.add_new_network_options(parser)
     help = "frames to calibrate on, evenly spaced (default: 60)"
-    parser.add_argument("--frames", type=positive, default=60, metavar="N", help=help)
-    parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="timed runs (default: 20)")
-    add_options(parser, "--json")
+    parser.add_argument("--frames", type=options.positive, default=60, metavar="N", help=help)
+    parser.add_argument("--repeat", type=options.positive, default=20, metavar="N", help="timed runs (default: 20)")
+    options.add_options(parser, "--json")
     group = parser.add_argument_group("network")
-    add_options(group, "--size", help="working size to calibrate at and to store in NAME.json (default: the network's)")
-    add_options(group, "--engine", choices=("auto", *CPU_ENGINES), help="engine to compare both in (default: auto)")
-    add_options(group, "--threads")
-    add_frames_options(parser)
+    options.add_options(
+        group, "--size", help="working size to calibrate at, stated in NAME.json (default: the network's)"
+    )
+    options.add_options(group, "--engine", choices=("auto", *CPU_ENGINES), help="engine that runs both (default: auto)")
+    options.add_options(group, "--threads")
+    options.add_frames_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Quantize, write and print; 1 if a clip was left out or cut short."""
     if Path(args.network).resolve() == args.out.resolve():
         raise UsageError(f"--out {args.out} is the network itself; give another name.")
-    check_new_network(args.out, overwrite=args.overwrite)
+    options.check_new_network(args.out, overwrite=args.overwrite)
     clips = Clips(args)
     from clockseg.networks.quantization import quantize
 
     how = {name: getattr(args, name) for name in ("frames", "engine", "threads", "size", "repeat")}
-    tell = (lambda what: None) if is_quiet(args) else say
+    tell = (lambda what: None) if options.is_quiet(args) else say
     found = quantize(args.network, clips.all, args.out, say=tell, problem=clips.cut_short, **how)
     print_result(args, found.facts(), lambda: _text(found))
-    if not is_quiet(args):
+    if not options.is_quiet(args):
         print(f"{found.file}\nnext: clockseg segment VIDEO --network {found.file} --out results")
     return clips.exit_code
 

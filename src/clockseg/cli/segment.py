@@ -11,17 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clockseg.cli import options
 from clockseg.cli.loading import as_planned, fetch_network, tell_engine
-from clockseg.cli.options import (
-    above_zero,
-    add_frames_options,
-    add_network_options,
-    add_options,
-    add_schedule_options,
-    changed,
-    kinds,
-    positive,
-)
 from clockseg.cli.terminal import warn
 from clockseg.errors import UsageError, VideoError, install
 from clockseg.files import MAX_HOURS, printable
@@ -55,17 +46,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "outputs to write, a comma-separated subset of labels,overlay,trace,png; of values,overlay,trace,npy for a network "
         "without classes; or of instances,overlay,trace for an instance network (default: the first three)"
     )
-    add_options(parser, "--write", help=text)
+    options.add_options(parser, "--write", help=text)
     text = "also write report.html, an interactive page (see clockseg report)"
     parser.add_argument("--report", action="store_true", help=text)
-    add_options(parser, "--overwrite")
+    options.add_options(parser, "--overwrite")
     text = "draw and write only these classes, such as person,car; all others get the label 255"
-    parser.add_argument("--classes", type=kinds, default=(), metavar="NAMES", help=text)
+    parser.add_argument("--classes", type=options.kinds, default=(), metavar="NAMES", help=text)
     text = "show when the network ran in one bar (activity), or in a row for each stage (default: activity)"
     parser.add_argument("--strip", choices=("activity", "stages"), default="activity", help=text)
-    add_network_options(parser, default=ANY_VIDEO)
-    add_schedule_options(parser)
-    add_frames_options(parser)
+    options.add_network_options(parser, default=ANY_VIDEO)
+    options.add_schedule_options(parser)
+    options.add_frames_options(parser)
     _add_part_options(parser.add_argument_group("part of each video"))
     _add_many_options(parser.add_argument_group("many videos"))
 
@@ -74,14 +65,14 @@ def _add_part_options(group: argparse._ArgumentGroup) -> None:
     text = "first moment to process: seconds, or H:MM:SS (default: the beginning)"
     group.add_argument("--start", type=moment, metavar="TIME", help=text)
     group.add_argument("--end", type=moment, metavar="TIME", help="last moment to process (default: the end)")
-    add_options(group, "--max-pixels")
+    options.add_options(group, "--max-pixels")
     text = "refuse videos whose header states more hours (default: %(default)g)"
-    group.add_argument("--max-hours", type=above_zero, default=MAX_HOURS, metavar="N", help=text)
+    group.add_argument("--max-hours", type=options.above_zero, default=MAX_HOURS, metavar="N", help=text)
 
 
 def _add_many_options(group: argparse._ArgumentGroup) -> None:
     text = "number of processes that share the cores, the videos and the pieces of long videos (default: 1)"
-    group.add_argument("--jobs", type=positive, default=1, metavar="N", help=text)
+    group.add_argument("--jobs", type=options.positive, default=1, metavar="N", help=text)
     group.add_argument(
         "--cluster",
         metavar="auto|ADDRESS",
@@ -155,7 +146,7 @@ def _pinned(args: argparse.Namespace) -> argparse.Namespace:
     if not (args.resume and args.engine == "auto"):
         return args
     engines = {str(entry.setting.get("engine", "auto")).split()[0] for entry in read(args.out).values()}
-    return changed(args, engine=min(engines, default="auto"))
+    return options.changed(args, engine=min(engines, default="auto"))
 
 
 def _workers(args: argparse.Namespace, how: Recipe, work: Work) -> Workers:

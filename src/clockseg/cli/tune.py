@@ -6,17 +6,9 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from clockseg.cli import options
 from clockseg.cli.clips import Clips
 from clockseg.cli.loading import load_network, publish_schedule
-from clockseg.cli.options import (
-    add_data_options,
-    add_frames_options,
-    add_network_options,
-    add_schedule_file_options,
-    check_schedule_file,
-    positive,
-    share,
-)
 from clockseg.cli.terminal import columns, percent, shown, warn
 
 if TYPE_CHECKING:
@@ -42,23 +34,23 @@ ROWS = 11
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``clockseg tune``."""
-    add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
+    options.add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
     help = "share of the frames on which the clock should fire, 0 to 1"
-    parser.add_argument("--fire-rate", required=True, type=share, metavar="RATE", help=help)
+    parser.add_argument("--fire-rate", required=True, type=options.share, metavar="RATE", help=help)
     group = parser.add_argument_group("clock")
     help = (
         'a clock with {} in place of its threshold, such as "difference({}, of=\\"pixels\\")" (default: adaptive({}))'
     )
     group.add_argument("--clock", default="adaptive({})", metavar="SPEC", help=help)
-    group.add_argument("--cap", type=positive, metavar="N", help="fire at least every N frames")
+    group.add_argument("--cap", type=options.positive, metavar="N", help="fire at least every N frames")
     help = (
         "keep the fire rate by adapting the threshold, or keep the threshold, as in the paper (default: rate; clocks that "
         "can't be paced need threshold)"
     )
     group.add_argument("--keep", choices=("rate", "threshold"), default="rate", help=help)
-    add_network_options(parser)
-    add_frames_options(parser)
-    add_schedule_file_options(parser)
+    options.add_network_options(parser)
+    options.add_frames_options(parser)
+    options.add_schedule_file_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.execution.recording import record
     from clockseg.planning.tuning import at_fire_rate, to_record
 
-    check_schedule_file(args, [args.clock])
+    options.check_schedule_file(args, [args.clock])
     clips = Clips(args)
     net = load_network(args)
     paced = args.keep == "rate"

@@ -6,17 +6,9 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from clockseg.cli import options
 from clockseg.cli.clips import Clips
 from clockseg.cli.loading import load_network
-from clockseg.cli.options import (
-    add_data_options,
-    add_frames_options,
-    add_network_options,
-    add_options,
-    add_plot_option,
-    check_new_files,
-    checked_plot,
-)
 from clockseg.cli.terminal import align, columns, percent, print_result, shown
 
 if TYPE_CHECKING:
@@ -38,20 +30,20 @@ A dash marks a value that was not measured, for example in a clip of one frame."
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``clockseg velocity``."""
-    add_data_options(parser, "VIDEO", "videos and clips, with or without labels")
-    add_network_options(parser)
-    add_frames_options(parser)
+    options.add_data_options(parser, "VIDEO", "videos and clips, with or without labels")
+    options.add_network_options(parser)
+    options.add_frames_options(parser)
     out = parser.add_argument_group("output")
-    add_plot_option(out, "the changes of each stage in the clips with the least and the most motion")
-    add_options(out, "--overwrite", help="replace an existing file")
-    add_options(out, "--json")
+    options.add_plot_option(out, "the changes of each stage in the clips with the least and the most motion")
+    options.add_options(out, "--overwrite", help="replace an existing file")
+    options.add_options(out, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare each frame with the previous one and print the result; return 1 if a clip failed or was cut short."""
     from clockseg.paper.feature_velocity import Velocity, depths, shot
 
-    check_new_files(checked_plot(args), overwrite=args.overwrite)
+    options.check_new_files(options.checked_plot(args), overwrite=args.overwrite)
     clips = Clips(args)
     net = load_network(args)
 
