@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -13,10 +12,9 @@ from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 
 from clockseg.errors import NetworkError
-from clockseg.graph.part import IMAGE
 from clockseg.graph.split import Split, SplitNode, Term
 from clockseg.graph.torch_export import INNER, operation
-from clockseg.graph.torch_reader import NORMS, Names, Program, owner, shape
+from clockseg.graph.torch_reader import NORMS, Names, Program, owner
 
 
 def split_up(program: Program, plan: Sequence[Split]) -> Program:
@@ -95,8 +93,6 @@ class _Sum:
 
 
 Tensors: TypeAlias = tuple[Tensor, ...]
-Step: TypeAlias = partial[Tensor]
-"""A function of a tensor, with its options."""
 Settle: TypeAlias = Callable[[str, Tensor, frozenset[str]], Tensor]
 """A weight's path in the module (empty for other constants), its value, the operations that read it -> what stands for it."""
 
@@ -121,19 +117,13 @@ def frozen(
     *,
     settle: Settle,
     device: torch.device,
-    before: Step | None = None,
-    after: Step | None = None,
 ) -> fx.GraphModule:
-    """Return a piece like ``shared``'s, in eval mode on ``device``, with a copy of the present weights and channels-last maps.
+    """Return a piece like ``shared``'s, in eval mode on ``device``, with a copy of the present weights.
 
-    Values that depend on weights alone are computed here, and ``settle`` converts the results. ``before`` is applied to the
-    frame first, ``after`` to the one output last.
+    Values that depend on weights alone are computed here, and ``settle`` converts the results.
     """
     copy = _Copy(program, inputs, None)
-    copy.lay_out(inputs, before)
     copy.make(outputs)
-    if after:
-        copy.then(outputs[0], after)
     known = copy.known(module)
     for node, value in known.items():
         readers = frozenset(operation(user) for user in node.users if user not in known)
@@ -169,22 +159,6 @@ class _Copy:
         self.held: dict[str, Any] = {}
         for index, name in enumerate(inputs):
             self.made[program.names.known[name]] = self.graph.placeholder(f"given_{index}")
-
-    def lay_out(self, inputs: Sequence[str], before: Step | None) -> None:
-        """Have maps channels last, as convolutions are fastest; ``before`` makes of the frame what the module reads, in f32."""
-        for name in inputs:
-            node = self.program.names.known[name]
-            if name == IMAGE and before:
-                self.then(name, before)
-            if name == IMAGE and node.meta["val"].is_floating_point():
-                self.then(name, partial(_in_f32))
-            if len(shape(node)) == 4:
-                self.then(name, partial(_channels_last))
-
-    def then(self, name: str, step: Step) -> None:
-        """Apply ``step`` to the tensor called ``name``."""
-        node = self.program.names.known[name]
-        self.made[node] = self.graph.call_function(step.func, (self.made[node],), step.keywords)
 
     def make(self, outputs: Sequence[str]) -> None:
         needed: set[fx.Node] = set()
@@ -260,14 +234,6 @@ class _Copy:
     def _attribute(self, path: str) -> fx.Node:
         """Add a look-up of an attribute of the module."""
         return self.graph.get_attr(f"{INNER}{path.removeprefix('.')}")
-
-
-def _in_f32(given: Tensor) -> Tensor:
-    return given.float()
-
-
-def _channels_last(given: Tensor) -> Tensor:
-    return given.contiguous(memory_format=torch.channels_last)
 
 
 def _apply(layer: nn.Module, given: Tensor) -> Tensor:

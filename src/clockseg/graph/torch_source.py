@@ -16,7 +16,7 @@ from clockseg.graph.part import IMAGE
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.split import splits
 from clockseg.graph.torch_export import check_shape, pick
-from clockseg.graph.torch_extraction import Settle, Step, Tensors, frozen, shared, split_up
+from clockseg.graph.torch_extraction import Settle, Tensors, frozen, shared, split_up
 from clockseg.graph.torch_reader import Program, read
 
 SHAPES = 4
@@ -24,6 +24,7 @@ SHAPES = 4
 FINISH, WHOLE = "finish", "whole"
 """Names of the pieces that are no stages and no groups."""
 Key: TypeAlias = tuple[tuple[int, ...], torch.dtype, torch.device]
+Step: TypeAlias = Callable[[Tensor], Tensor]
 Inside: TypeAlias = Callable[..., Tensors]
 """Tensors in, tensors out."""
 Ends: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
@@ -121,14 +122,12 @@ class Piece:
 
     def __call__(self, maps: dict[str, Tensor], size: tuple[int, ...]) -> dict[str, Tensor]:
         shape, _, device = self.source.key(self.shape(size))
-        before, after = self.around(size)
         given = [maps[name].to(device) for name in self.inputs]
-        read = [before(t) if before and name == IMAGE else t for t, name in zip(given, self.inputs, strict=True)]
         try:
-            made = self._inside(shape)(*read)
+            made = self._around(self._inside(shape), size)(*given)
         except AttributeError as error:
             raise NetworkError(f"the module was changed since it was cut ({error}); cut it again.") from error
-        return self.named((after(made[0]),) if after else made, given)
+        return self.named(made, given)
 
     def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of what the module reads, for a frame of ``size``."""
@@ -144,24 +143,23 @@ class Piece:
         """The maps it gives, as they are called in values."""
         return (self.last,) if self.last else self.source.first.ends[self.name][1]
 
-    def around(self, size: tuple[int, ...]) -> tuple[Step | None, Step | None]:
-        """Return the steps before and after the piece, for frames of ``size``."""
-        dtype = self.source.key(())[1]
-        return self.before(dtype) if self.before else None, self.after(size) if self.after else None
-
     def frozen(self, size: tuple[int, ...], settle: Settle, device: torch.device) -> Inside:
         """Return this piece for frames of ``size``, on ``device`` with weights of its own (``torch_extraction.frozen``)."""
-        there, (before, after) = self.source.at(self.shape(size)), self.around(size)
-        made: Inside = frozen(
-            there.program,
-            self.source.module,
-            *there.ends[self.name],
-            settle=settle,
-            device=device,
-            before=before,
-            after=after,
-        )
-        return made
+        there = self.source.at(self.shape(size))
+        run = frozen(there.program, self.source.module, *there.ends[self.name], settle=settle, device=device)
+        return self._around(lambda *given: run(*map(_laid_out, self.inputs, given)), size)
+
+    def _around(self, run: Inside, size: tuple[int, ...]) -> Inside:
+        """Return ``run`` with the steps before and after the piece, for frames of ``size``."""
+        before = self.before(self.source.key(())[1]) if self.before else None
+        after = self.after(size) if self.after else None
+
+        def call(*given: Tensor) -> Tensors:
+            read = [before(t) if before and name == IMAGE else t for t, name in zip(given, self.inputs, strict=True)]
+            made = run(*read)
+            return (after(made[0]),) if after else made
+
+        return call
 
     def named(self, made: Tensors, given: Sequence[Tensor]) -> dict[str, Tensor]:
         """Return the results by name. Those in the memory of the frame itself are copied, since that belongs to the caller."""
@@ -186,3 +184,9 @@ class Piece:
         if self.name not in there.pieces:
             there.pieces[self.name] = shared(there.program, self.source.module, *there.ends[self.name])
         return there.pieces[self.name]
+
+
+def _laid_out(name: str, given: Tensor) -> Tensor:
+    """Return a map channels last, as convolutions are fastest, and the frame in f32."""
+    given = given.float() if name == IMAGE and given.is_floating_point() else given
+    return given.contiguous(memory_format=torch.channels_last) if given.dim() == 4 else given
