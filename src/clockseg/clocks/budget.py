@@ -9,11 +9,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from clockseg.clocks.change import Change
 from clockseg.clocks.combine import part_of
 from clockseg.clocks.expressions import Written
 from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
+from clockseg.clocks.watching import Change
 from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, View, Watch, ask, is_clock, name_of
 from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number, whole_number

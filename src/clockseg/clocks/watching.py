@@ -1,19 +1,72 @@
-"""Clocks on change: of labels, which is the paper's adaptive clock (section 4.3), of scores, features or pixels."""
+"""Clocks on one map: on change, such as the paper's adaptive clock (section 4.3), and on confidence."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from clockseg.clocks.maps import change, labels, relative_difference
 from clockseg.clocks.rates import NamedSchedule
-from clockseg.clocks.threshold import Of, Watching
-from clockseg.clockwork.clock import Tick
+from clockseg.clocks.threshold import Thresholded
+from clockseg.clockwork.clock import PICTURE, Tick, Watch
 from clockseg.clockwork.facts import class_ids
 from clockseg.clockwork.schedule import gated
-from clockseg.errors import UsageError
+from clockseg.errors import UsageError, number, whole_number
+from clockseg.types import Array
 
+Of = Literal["labels", "scores", "features", "pixels"]
 Reference = Literal["fired", "previous"]
+NEVER = 3.0
+"""The largest threshold: shares end at 1 and relative differences at 2, so no signal reaches it."""
+
+
+class Watching(Thresholded):
+    """A clock whose signal is computed from a map of the stage ``watch``, or of the one before its own, or from the picture.
+
+    ``threshold``: 0 (fires always) to ``NEVER``; no share is above 1. ``of``: "labels" and "scores" are of the score map.
+
+    >>> adaptive(15)
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.UsageError: the threshold is 15; it is compared with a share, so give 0 to 1, such as 0.25 for 25 %.
+    """
+
+    watch: int | None
+    of: Of = "scores"
+
+    def __post_init__(self) -> None:
+        if not 0 <= number(self.threshold, "the threshold") <= NEVER:
+            raise UsageError(
+                f"the threshold is {self.threshold!r}; it is compared with a share, so give 0 to 1, such as 0.25 for 25 %."
+            )
+        if self.watch is not None:
+            whole_number(self.watch, "watch (a stage's number)")
+        for name, kind in get_type_hints(type(self)).items():
+            if get_origin(kind) is Literal and getattr(self, name) not in get_args(kind):
+                raise UsageError(f"{name}={getattr(self, name)!r}; give one of {', '.join(map(repr, get_args(kind)))}.")
+
+    @property
+    def gates_after(self) -> int | None:
+        """The watched stage; 0 for the picture."""
+        return 0 if self.of == "pixels" else self.watch
+
+    def watched(self, stage: int) -> Watch:
+        """Return the map to watch; ``UsageError`` if there is no stage before ``stage``."""
+        if self.of == "pixels":
+            return PICTURE
+        watch = stage - 1 if self.watch is None else self.watch
+        if watch < 1:
+            raise UsageError(
+                "a clock on labels, scores, features or confidence watches a stage before its own, which stage 1 does "
+                'not have; decide for a later stage, or watch the picture with difference(threshold, of="pixels").'
+            )
+        return Watch("features" if self.of == "features" else "scores", watch)
+
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return that one map."""
+        return frozenset({self.watched(stage)})
 
 
 @dataclass(frozen=True)
@@ -45,21 +98,14 @@ class Change(Watching):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.reference not in get_args(Reference):
-            raise UsageError(
-                f'reference={self.reference!r}; give "fired" (the last firing) or "previous" (the frame before).'
-            )
-        if self.of not in get_args(Of):
-            raise UsageError(f'of={self.of!r}; give "labels", "scores", "features" or "pixels".')
         if self.classes and self.of != "labels":
             raise UsageError(f'difference(of={self.of!r}) knows no classes; leave them out, or give of="labels".')
         if self.of == "pixels" and self.watch is not None:
             raise UsageError('difference(of="pixels") watches the picture; leave watch out.')
         given: Any = self.classes
         classes = (given,) if isinstance(given, str | int) else tuple(given)
-        for one in classes:
-            if isinstance(one, bool) or not (isinstance(one, str) or (isinstance(one, int) and one >= 0)):
-                raise UsageError(f'classes={given!r}; give names or ids of classes, such as ("pedestrian", 10).')
+        if not all(type(one) is str or (type(one) is int and one >= 0) for one in classes):
+            raise UsageError(f'classes={given!r}; give names or ids of classes, such as ("pedestrian", 10).')
         object.__setattr__(self, "classes", classes)
 
     @property
@@ -73,14 +119,13 @@ class Change(Watching):
         return self.of == "labels"
 
     def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
-        """Return the change; ``state`` keeps label maps, so that the argmax of each map is computed once."""
+        """Return the change; ``state`` keeps the last two label maps, so that the argmax of each map is computed once."""
         if self.of != "labels" or self.watch is not None:
             tick = tick.at(self.watched(tick.stage))
         now, past = tick.watched, tick.reference if self.reference == "fired" else tick.previous
         if self.of != "labels":
             return relative_difference(now, past), state
-        seen = {id(map_): found for map_, found in state or ()}
-        old = seen.get(id(past))
+        old = next((found for map_, found in state or () if map_ is past), None)
         shown, old = labels(now), labels(past) if old is None else old
         signal = change(shown, old, class_ids(self.classes, tick.classes) if self.classes else ())
         return signal, ((now, shown), (past, old))
@@ -113,3 +158,38 @@ def adaptive(
         return clocks[0]
     text = str(clocks[-1]).replace("(", f"({', '.join(map(repr, thresholds[:-1]))}, ", 1)
     return NamedSchedule(lambda stages: gated(clocks, stages), text)
+
+
+@dataclass(frozen=True)
+class Confidence(Watching):
+    """Fires depending on the mean softmax peak of the watched score map, 1/classes..1 (mentioned in the paper's section 4.3).
+
+    ``sense="below"`` fires if the shallow map is unsure (mean peak < threshold), so that deeper stages help; ``sense="above"``
+    fires if it is sure (>=). ``watch``: the number of the stage; None: the stage before.
+    """
+
+    threshold: float
+    sense: Literal["below", "above"] = "below"
+    watch: int | None = None
+
+    @property
+    def below(self) -> bool:  # type: ignore[override]  # read only
+        """True if it fires below the threshold."""
+        return self.sense == "below"
+
+    def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
+        """Return the mean peak."""
+        return peak(tick.at(self.watched(tick.stage)).watched), state
+
+
+def peak(scores: Array) -> float:
+    """Return the mean over cells of the largest softmax probability, 1/classes..1.
+
+    >>> peak(np.zeros((1, 4, 2, 2)))
+    0.25
+    """
+    scores = np.ascontiguousarray(scores)  # the memory layout decides the order of additions, and so the last digit
+    if scores.ndim != 4:
+        raise UsageError(f"confidence needs a score map, [n, classes, h, w]; this array has shape {scores.shape}.")
+    top = scores.max(axis=1, keepdims=True)
+    return float(np.mean(1.0 / np.exp(scores - top).sum(axis=1)))
