@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib
 import io
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.engines.buffers import Pool, lend
+from clockseg.engines.buffers import Pool
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.errors import UsageError
 from clockseg.execution.cache import cache_limit, model_folder, prune
@@ -28,26 +28,23 @@ from clockseg.types import Array
 PRECISIONS = ("f32", "bf16")
 
 
-def openvino(
-    net: StagedNetwork, *, precision: str = "f32", threads: int | None = None, cache: bool = True
-) -> StagedNetwork:
+def openvino(net: StagedNetwork, *, precision: str = "f32", threads: int | None = None) -> StagedNetwork:
     """Return ``net`` with its graph-backed parts compiled by OpenVINO for the CPU, at first use of each working size.
 
     ``precision``: "f32" or "bf16" (half the time if the CPU supports it, slower if not). In bf16, maps between parts are
     bf16 too (arrays of ``ml_dtypes.bfloat16``), while score maps, features that clocks watch and the output are float32.
-    ``threads``: None for one per core that the process may use. ``cache``: keep compiled models on disk
-    (``clockseg.engines.cache_directory``).
+    ``threads``: None for one per core that the process may use. Compiled models are kept on disk
+    (``clockseg.engines.cache_directory``) unless ``CLOCKSEG_CACHE_BYTES`` is 0.
     """
     if precision not in PRECISIONS:
         raise UsageError(f"precision {precision!r}: OpenVINO runs here in {' or '.join(PRECISIONS)}.")
     library = libraries.openvino()
-    if cache:
-        cache_limit()  # a wrong setting is reported now, not at the first frame
+    cache_limit()  # a wrong setting is reported now, not at the first frame
     options = latency_options(precision, threads)
 
     def compile(built: Built) -> Runner:
         core = libraries.openvino_core()
-        folder = model_folder(built.digest) if cache else None
+        folder = model_folder(built.digest)
         name = hashlib.sha256(f"{bits} {options} {built.inner}".encode()).hexdigest()[:16]
         file = None if folder is None else folder / f"{name}.blob"
         made = None if file is None else _read(core, file, options)
@@ -139,7 +136,7 @@ class _Request:
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         # Tensors over an array's memory don't keep it alive; these do while it runs.
-        arrays, slots = [], lend(self.pools)
+        arrays, slots = [], [pool.lend() for pool in self.pools]
         for given, (port, dtype, last, wrap) in zip(inputs, self.inputs, strict=True):
             array = np.ascontiguousarray(given.transpose(_LAST) if last else given, dtype)
             if not array.flags.writeable:  # OpenVINO shares writable memory only
@@ -170,7 +167,7 @@ class _Port(NamedTuple):
         if kind != library.Type.bf16:
             return cls(port, np.dtype(kind.to_dtype()), last, functools.partial(library.Tensor, shared_memory=True))
         # numpy has no bf16: the dtype is from a library that comes with ONNX, and OpenVINO reads it as integers.
-        bf16 = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        bf16 = np.dtype(ml_dtypes.bfloat16)
         return cls(port, bf16, last, lambda array: library.Tensor(array.view(np.uint16), port.shape, kind))
 
 

@@ -198,7 +198,7 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in made.graph.node:
         if node.op_type in REARRANGES and all(name in known for name in node.input if name):
             given = {name: numpy_helper.to_array(known[name]) for name in node.input if name}
-            [value] = computed(node, given, model.opset_import, model.ir_version)
+            [value] = computed(node, given, model.opset_import)
             known[node.output[0]] = numpy_helper.from_array(value, node.output[0])
         else:
             left.append(node)
@@ -207,18 +207,15 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def computed(
-    node: onnx.NodeProto, given: Mapping[str, Array], opsets: Iterable[onnx.OperatorSetIdProto], ir_version: int
+    node: onnx.NodeProto, given: Mapping[str, Array], opsets: Iterable[onnx.OperatorSetIdProto]
 ) -> list[Array]:
     """Compute ``node`` from the values it reads, with the reference implementation of its operator."""
     # Imported where it is needed, since it loads all operators.
     from onnx.reference import ReferenceEvaluator
 
-    types = {name: (helper.np_dtype_to_tensor_dtype(value.dtype), value.shape) for name, value in given.items()}
-    inputs = [helper.make_tensor_value_info(name, *known) for name, known in types.items()]
-    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-    graph = helper.make_graph([node], "fold", inputs, outputs)
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
-    return [np.asarray(value) for value in ReferenceEvaluator(model).run(None, dict(given))]
+    made = [name for name in node.output if name]
+    function = helper.make_function("clockseg", "fold", list(given), made, [node], list(opsets))
+    return [np.asarray(value) for value in ReferenceEvaluator(function).run(None, dict(given), {})]
 
 
 def keep_nodes(

@@ -245,7 +245,7 @@ def _compute(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) ->
     if not known or not told or any(math.prod(shape) > MOST_FOLDED for _, shape in made.values()):
         return []
     try:
-        values = computed(node, {name: found.folded[name] for name in reads(node)}, found.opsets, found.ir_version)
+        values = computed(node, {name: found.folded[name] for name in reads(node)}, found.opsets)
     except Exception:  # whatever it raises, the engine may yet know this operator
         return []
     return values if all(value.size <= MOST_FOLDED for value in values) else []
