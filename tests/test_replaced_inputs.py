@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import pickle
 import shutil
@@ -15,6 +16,7 @@ import pytest
 
 from clockseg import DataError, evaluate, load, parse_schedule, read_summary, segment, skip_frame
 from clockseg.cli.main import main
+from clockseg.cli.segment import make_work, recipe
 from clockseg.datasets import read_data
 from clockseg.live import live
 from clockseg.report.run import read_run
@@ -253,16 +255,16 @@ def test_what_a_result_is_of_is_what_was_read_not_what_is_there_at_the_end(
 
 # Networks.
 def test_a_network_that_is_replaced_gives_workers_no_second_one(network, tmp_path) -> None:
-    how = _recipe(network, tmp_path)
-    pinned = how.pinned(how(), threads=1)
-    pinned()
+    given = _given(network, tmp_path)
+    how = recipe(given, make_work(given), threads=1)
+    how()
     _change_weights(tmp_path / network.name)
     with pytest.raises(DataError, match="were replaced during the run"):
-        pinned()
+        how()
 
 
 def test_nor_does_one_that_is_replaced_while_it_is_loaded(network, tmp_path, monkeypatch) -> None:
-    how = _recipe(network, tmp_path)
+    given = _given(network, tmp_path)
 
     def slow(path, **options):
         net = load(path, **options)
@@ -271,7 +273,7 @@ def test_nor_does_one_that_is_replaced_while_it_is_loaded(network, tmp_path, mon
 
     monkeypatch.setattr("clockseg.networks.load.load", slow)
     with pytest.raises(DataError, match="were replaced"):
-        how()
+        make_work(given)
 
 
 def test_weights_in_a_file_of_their_own_are_part_of_a_network(network, dark, tmp_path, capsys) -> None:
@@ -326,14 +328,13 @@ def test_a_run_with_another_learned_clock_is_not_resumed(network, dark, tmp_path
     assert "its manifest is of another run: digest" in capsys.readouterr().err
 
 
-def _recipe(network: Path, folder: Path):
+def _given(network: Path, folder: Path) -> argparse.Namespace:
     from clockseg.cli.main import parser
-    from clockseg.cli.recipe import Recipe
 
     for file in (network, network.with_suffix(".json")):
         shutil.copy(file, folder / file.name)
     given = ["segment", "x.mp4", "--out", "out", "--network", str(folder / network.name), "--engine", "openvino"]
-    return Recipe(parser().parse_args(given))
+    return parser().parse_args(given)
 
 
 def _change_weights(path: Path) -> None:

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import argparse
 import gc
+import hashlib
 import os
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clockseg.cli import options
-from clockseg.cli.loading import as_planned, fetch_network, tell_engine
+from clockseg.cli.loading import as_planned, fetch_network, parse_schedules, tell_engine
 from clockseg.cli.terminal import warn
-from clockseg.errors import UsageError, VideoError, install
-from clockseg.files import MAX_HOURS, printable
+from clockseg.errors import DataError, UsageError, VideoError, install
+from clockseg.files import MAX_HOURS, SourceFiles, printable
 from clockseg.networks import ANY_VIDEO
 
 if TYPE_CHECKING:
-    from clockseg.cli.recipe import Recipe
+    from clockseg.clockwork.schedule import Schedule
     from clockseg.segmenting.work import Work
     from clockseg.segmenting.workers import Workers
 
-
+Made: TypeAlias = tuple[Any, ...]
+"""What must be equal in all processes of a run: the setting, the schedule and the carry of its ``Work``."""
+WORK_OPTIONS = ("every", "limit", "start", "end", "max_pixels", "max_hours", "strip", "classes")
+"""Options that ``Work`` takes as they are."""
 HELP = "segment videos"
 DESCRIPTION = """Segment videos. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one grey byte per pixel: the class id),
 overlay.mp4, trace.jsonl (one JSON object per frame: what fired, why, and how long it took) and summary.json.
@@ -101,7 +106,6 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
     from clockseg.cli.outcomes import tell_each
     from clockseg.cli.progress import Watch
-    from clockseg.cli.recipe import Recipe
     from clockseg.planning.schedule_file import NETWORK_FILES
     from clockseg.segmenting.inputs import inputs
     from clockseg.segmenting.segmentation import segment_many
@@ -121,8 +125,8 @@ def run(args: argparse.Namespace) -> int:
         # Before the network is loaded, which takes longer.
         open_clip(found[0].source, max_pixels=args.max_pixels).close()
     fetch_network(args)
-    how = Recipe(_pinned(args))
-    work = how()
+    args = _pinned(args)
+    work = make_work(args)
     # What was imported and loaded stays to the end, so searches for garbage need not look at it.
     gc.freeze()
     tell_engine(args, work.net)
@@ -130,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     outcomes = segment_many(
         found,
         args.out,
-        lambda: _workers(args, how, work),
+        lambda: _workers(args, work),
         work.facts(),
         overwrite=args.overwrite,
         resume=args.resume,
@@ -149,15 +153,65 @@ def _pinned(args: argparse.Namespace) -> argparse.Namespace:
     return options.changed(args, engine=min(engines, default="auto"))
 
 
-def _workers(args: argparse.Namespace, how: Recipe, work: Work) -> Workers:
+def make_work(args: argparse.Namespace, made: Made | None = None) -> Work:
+    """Load the network and parse its schedule; ``DataError`` if their files are replaced meanwhile.
+
+    ``made``: what another process made of the same options; files that were replaced since give something else.
+    """
+    from clockseg.networks.load import files_of, load
+    from clockseg.segmenting.results import check_writes
+    from clockseg.segmenting.work import Work
+    from clockseg.showing.kind import kind_of
+
+    before = SourceFiles(files_of(args.network)).digest
+    net = load(args.network, **options.engine_options(args))
+    writes = check_writes(args.write, kind_of(net))
+    [(name, schedule)] = parse_schedules(None if args.schedule is None else [args.schedule], net, args.carry)
+    size = None if args.size is None else str(args.size)
+    setting = {"network": args.network, "digest": _digest(args.network, schedule), "size": size}
+    more = {option: getattr(args, option) for option in WORK_OPTIONS}
+    work = Work(net, schedule, writes, name=name, setting=setting, **more)
+    if SourceFiles(files_of(args.network)).digest != before or made not in (None, _made(work)):
+        raise DataError(
+            f"the files of network {args.network} or of its schedule were replaced during the run; "
+            "segment again when they no longer change."
+        )
+    return work
+
+
+def recipe(args: argparse.Namespace, work: Work, *, threads: int) -> Callable[[], Work]:
+    """Return a function by which other processes make ``work``: in its engine, with so many threads unless --threads is given."""
+    engine = work.net.engine.split()[0] if args.engine == "auto" else args.engine
+    return partial(make_work, options.changed(args, engine=engine, threads=args.threads or threads), _made(work))
+
+
+def _made(work: Work) -> Made:
+    return work.setting, work.name, str(work.schedule.carry)
+
+
+def _digest(network: str, schedule: Schedule) -> str:
+    """Return a digest of the network's files, its weights and its sidecar included, and of the files of clocks."""
+    from clockseg.clockwork.facts import facts, walk
+    from clockseg.networks.load import files_of
+
+    clocks = (one for clock in schedule.clocks for one in walk(clock))
+    files = dict.fromkeys(file for one in clocks for file in facts(one).files if file.is_file())
+    digest = hashlib.sha256()
+    for path in (*files_of(network), *files):
+        with path.open("rb") as file:
+            while block := file.read(1 << 16):
+                digest.update(block)
+    return digest.hexdigest()[:16]
+
+
+def _workers(args: argparse.Namespace, work: Work) -> Workers:
     from clockseg.execution.machine import cores
     from clockseg.segmenting.workers import Cluster, Here, Pool, Process
 
-    threads = max(1, cores() // args.jobs)
-    if args.cluster is not None:
-        return Cluster(
-            how.pinned(work, threads=threads), args.jobs, address=args.cluster, cores=args.threads or threads
-        )
-    if args.jobs == 1:
+    if args.jobs == 1 and args.cluster is None:
         return Here(work)
-    return Pool(partial(Process, how.pinned(work, threads=threads)), args.jobs)
+    threads = max(1, cores() // args.jobs)
+    how = recipe(args, work, threads=threads)
+    if args.cluster is not None:
+        return Cluster(how, args.jobs, address=args.cluster, cores=args.threads or threads)
+    return Pool(partial(Process, how), args.jobs)
