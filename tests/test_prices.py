@@ -205,7 +205,7 @@ def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any) -
     runs = Interleaving(net, [stream(net, skip_frame(2)), stream(net, alternating)])
     images = (np.random.default_rng(seed).integers(0, 256, (32, 48, 3), dtype=np.uint8) for seed in range(5))
     assert len(list(runs(ClipFrame(index, image, None) for index, image in enumerate(images)))) == 5
-    uncut, skipped, alternated = runs.multiply_adds
+    uncut, skipped, alternated = (lane.multiply_adds for lane in runs.lanes)
     assert uncut == 4 * priced(net).full
     assert skipped / uncut == 0.5
     last = priced(net).parts["deep"]

@@ -187,16 +187,17 @@ class _Scorer:
         """Run and score all frames."""
         expected = clip.expected()
         # Decoding and networks take turns: a thread that decodes ahead would take time from what is timed.
-        frames = clip.frames(problem=warn, vectors=self._runs.reads_vectors)
+        vectors = any(lane.stream.schedule.carry.reads_vectors for lane in self._runs.lanes)
+        frames = clip.frames(problem=warn, vectors=vectors)
         see = self._see_labels if self._classes else self._see_numbers
         for done, (frame, outputs) in enumerate(self._runs(frames), start=1):
             see(frame, outputs)
             if progress is not None:
-                progress(Progress(clip.name, done, expected, self._runs.tallies[-len(self._names)]))
+                progress(Progress(clip.name, done, expected, self._runs.lanes[-len(self._names)].tally))
 
     def _see_numbers(self, frame: ClipFrame, outputs: Sequence[Any]) -> None:
         height, width = frame.picture.shape[:2]
-        nets = [one.net for one in self._runs.streams]
+        nets = [lane.stream.net for lane in self._runs.lanes]
         truth, *values = (checked_values(*one, (width, height)) for one in zip(outputs, nets, strict=True))
         for name, sums, shown in zip(self._names, self._sums, values, strict=True):
             if shown.shape != truth.shape:
@@ -208,7 +209,7 @@ class _Scorer:
         self._flickers.see(frame.image, [truth, *values])
 
     def _see_labels(self, frame: ClipFrame, outputs: Sequence[Any]) -> None:
-        nets = [one.net for one in self._runs.streams]
+        nets = [lane.stream.net for lane in self._runs.lanes]
         checked = (checked_labels(*one, frame) for one in zip(outputs, nets, strict=True))
         uncut, *shown = checked if self._lookup is None else (self._lookup[labels] for labels in checked)
         count, truth, known = len(self._classes), frame.labels, self._labelling
@@ -225,24 +226,20 @@ class _Scorer:
 
     def results(self) -> list[Evaluation]:
         """Return one evaluation per schedule."""
-        runs = self._runs
-        found = zip(runs.tallies, runs.multiply_adds, self._flickers.counted, strict=True)
-        (uncut, uncut_spent, uncut_flickers), *schedules = found
+        (uncut, *lanes), (uncut_flickers, *flickers) = self._runs.lanes, self._flickers.counted
         return [
             Evaluation(
                 name,
-                str(one.schedule.carry),
+                str(lane.stream.schedule.carry),
                 self._classes,
                 **sums,
                 oracle=self._oracle,
-                tally=tally,
-                uncut=uncut,
-                multiply_adds=spent,
-                uncut_multiply_adds=uncut_spent,
-                flickers=flickers,
+                tally=lane.tally,
+                uncut=uncut.tally,
+                multiply_adds=lane.multiply_adds,
+                uncut_multiply_adds=uncut.multiply_adds,
+                flickers=flicker,
                 uncut_flickers=uncut_flickers,
             )
-            for name, one, sums, (tally, spent, flickers) in zip(
-                self._names, runs.streams[1:], self._sums, schedules, strict=True
-            )
+            for name, lane, sums, flicker in zip(self._names, lanes, self._sums, flickers, strict=True)
         ]

@@ -24,67 +24,64 @@ from clockseg.showing.stream import stream
 from clockseg.video.colour import rgb
 
 
-class Interleaving:
-    """One clip through the uncut ``net`` and ``streams``, in that order in all lists.
+class Lane:
+    """A stream, and the sums of what it has done.
 
-    ``tallies``: firings and seconds; ``multiply_adds``: of the frames after the first, NaN if a part is not a graph.
+    ``tally``: firings and seconds; ``multiply_adds``: of the frames after the first, NaN if a part is not a graph;
+    ``waiting``: frames with their outputs that other streams have not done yet.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.tally, self.multiply_adds = stream, Tally(stream.net.names), 0.0
+        self.waiting = deque[tuple[ClipFrame, Any]]()
+        self._meter = Meter(stream.net)
+
+    def take(self, shown: Sequence[Shown]) -> None:
+        """Count the frames that the stream has done."""
+        for frame, output, record in shown:
+            first = self.tally.frames == 0
+            self.tally = self.tally.add(record, first=first)
+            if not first:
+                prices = self._meter.prices(frame.picture)
+                self.multiply_adds += math.nan if prices is None else prices.frame(record)
+            self.waiting.append((frame, output))
+
+
+class Interleaving:
+    """One clip through the uncut ``net`` and ``streams``, which have their ``lanes`` in that order.
 
     >>> from clockseg.clockwork.network import Stage
     >>> net = StagedNetwork("one", (Stage("a", len),))
     >>> runs = Interleaving(net, [stream(net, frame_oracle)])
     >>> [outputs for _, outputs in runs([ClipFrame(0, "x", None), ClipFrame(1, "y", None)])]
     [[1, 1], [1, 1]]
-    >>> [tally.frames for tally in runs.tallies]
+    >>> [lane.tally.frames for lane in runs.lanes]
     [2, 2]
     """
 
     def __init__(self, net: StagedNetwork, streams: Sequence[Stream]) -> None:
-        self.streams: list[Stream] = [stream(net.uncut(), frame_oracle), *streams]
-        self.tallies = [Tally(one.net.names) for one in self.streams]
-        self.multiply_adds: list[float] = [0 for _ in self.streams]
-        self._meters = [Meter(one.net) for one in self.streams]
-        self._shown: list[deque[Any]] = [deque() for _ in self.streams]
-        self._shape: Any = None
-
-    @property
-    def reads_vectors(self) -> bool:
-        """True if a carry reads the codec's motion vectors."""
-        return any(one.schedule.carry.reads_vectors for one in self.streams)
+        self.lanes = [Lane(one) for one in (stream(net.uncut(), frame_oracle), *streams)]
 
     def __call__(self, frames: Iterable[ClipFrame]) -> Iterator[tuple[ClipFrame, list[Any]]]:
         """Run the frames, and yield each that is done in all streams, with all outputs for it."""
+        shape: tuple[int, ...] | None = None
         for number, frame in enumerate(frames):
             # A decoded picture is converted once, and not on the time of whichever stream is the first to read it.
             rgb(frame.picture)
-            self._compile(frame)
-            order = list(range(len(self.streams)))
+            if shape != np.shape(frame.picture):
+                shape = np.shape(frame.picture)
+                # Compiling for a frame of a new size is not part of what is timed.
+                for lane in self.lanes:
+                    lane.stream.compile(frame.picture, vectors=frame.vectors)
             # The order matters to caches. A shuffle, not a rotation: a rotation would fall in step with fixed periods.
-            random.Random(number).shuffle(order)
-            for index in order:
-                self._told(index, self.streams[index].push(frame.picture, vectors=frame.vectors, item=frame))
+            for lane in random.Random(number).sample(self.lanes, len(self.lanes)):
+                lane.take(lane.stream.push(frame.picture, vectors=frame.vectors, item=frame))
             yield from self._ready()
-        for index, one in enumerate(self.streams):
-            self._told(index, one.end())
+        for lane in self.lanes:
+            lane.take(lane.stream.end())
         yield from self._ready()
 
-    def _told(self, index: int, shown: Sequence[Shown]) -> None:
-        """Count the frames that one stream has done."""
-        for one in shown:
-            first = self.tallies[index].frames == 0
-            self.tallies[index] = self.tallies[index].add(one.record, first=first)
-            if not first:
-                prices = self._meters[index].prices(one.item.picture)
-                self.multiply_adds[index] += math.nan if prices is None else prices.frame(one.record)
-            self._shown[index].append((one.item, one.output))
-
     def _ready(self) -> Iterator[tuple[ClipFrame, list[Any]]]:
-        while all(self._shown):
-            row = [waiting.popleft() for waiting in self._shown]
+        while all(lane.waiting for lane in self.lanes):
+            row = [lane.waiting.popleft() for lane in self.lanes]
             yield row[0][0], [output for _, output in row]
-
-    def _compile(self, frame: ClipFrame) -> None:
-        """Run each stream once on a frame of a new size, so that compiling is not part of what is timed."""
-        if self._shape != np.shape(frame.picture):
-            self._shape = np.shape(frame.picture)
-            for one in self.streams:
-                one.compile(frame.picture, vectors=frame.vectors)
