@@ -37,7 +37,7 @@ class Score:
         """Add a frame."""
         names, true = list(found), list(truth)
         gains = np.array([[_overlap(found[one], truth[other]) for one in names] for other in true])
-        pairs = [pair for pair in assignment(gains) if gains[pair] > 0] if gains.size else []
+        pairs = [pair for pair in assignment(gains) if gains[pair] > 0]
         self.objects += len(true)
         self.false += len(names) - len(pairs)
         for row, column in pairs:

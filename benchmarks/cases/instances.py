@@ -103,7 +103,7 @@ def _constant_velocity(net: StagedNetwork, images: Sequence[Any], period: int) -
         gains = box_overlaps(expected.boxes, found.boxes)
         gains = np.where(expected.classes[:, None] == found.classes[None], gains, 0)
         ids, velocity = np.zeros(len(found), np.int64), {}
-        for row, column in assignment(gains) if gains.size else ():
+        for row, column in assignment(gains):
             if gains[row, column] > 0.1:
                 ids[column] = expected.ids[row]
                 velocity[int(ids[column])] = (found.boxes[column] - last.boxes[row]) / period
