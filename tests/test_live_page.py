@@ -26,7 +26,6 @@ from clockseg.clockwork.trace import Record, Seconds
 from clockseg.live.board import HISTORY, Board
 from clockseg.live.channel import Channel, Shown
 from clockseg.live.feed import Feed
-from clockseg.live.line import Line
 from clockseg.live.server import Address, parse_address, serving
 from clockseg.live.source import source
 from clockseg.video import Frame
@@ -44,9 +43,9 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> StagedNetwork:
 
 def channel(net: StagedNetwork) -> Channel:
     """One that has not run."""
-    line = Line("latest", latency_seconds=0.1, changed=threading.Condition())
-    feed = Feed(lambda pause, ready: pytest.fail("not to be opened"), line)
-    return Channel(source(NAME), feed, line, net, lambda channel: schedule_for(frame_oracle, len(net)), began=0.0)
+    changed = threading.Condition()
+    feed = Feed(lambda pause, ready: pytest.fail("not to be opened"), "latest", latency_seconds=0.1, changed=changed)
+    return Channel(source(NAME), feed, net, lambda channel: schedule_for(frame_oracle, len(net)), began=0.0)
 
 
 def shown(index: int, *, width: int = 64, height: int = 48, fired: bool = True) -> Shown:

@@ -35,8 +35,8 @@ from clockseg.cli.live import table
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.live import Until, live
 from clockseg.live.channel import Channel
+from clockseg.live.connection import Arrived
 from clockseg.live.feed import Feed
-from clockseg.live.line import Arrived, Line
 from clockseg.live.run import LiveResult
 from clockseg.live.source import source
 from clockseg.video import Frame
@@ -79,12 +79,10 @@ class TestChannel:
 
     @staticmethod
     def channel(now: list[float], schedule: str = "skip_frame(2)", lookahead: int = 0) -> Channel:
-        line = Line("latest", latency_seconds=0.1, changed=threading.Condition())
-        net = toy()
+        changed, net = threading.Condition(), toy()
         return Channel(
             source("rtsp://cam/1"),
-            Feed(lambda pause, ready: pytest.fail("not to be opened"), line),
-            line,
+            Feed(lambda pause, ready: pytest.fail("not to be opened"), "latest", latency_seconds=0.1, changed=changed),
             net,
             lambda channel: schedule_for(parse_schedule(schedule), len(net)),
             began=0.0,
@@ -97,7 +95,7 @@ class TestChannel:
         return Arrived(Frame(index, np.full((4, width, 3), 40, np.uint8)), seconds, connection)
 
     def step(self, channel: Channel, now: list[float], one: Arrived) -> Any:
-        channel.line.put(one)
+        channel.feed.put(one)
         now[0] = one.seconds + 0.02
         [shown] = channel.step()
         return shown
@@ -106,7 +104,7 @@ class TestChannel:
         now = [0.0]
         channel = self.channel(now)
         for index in range(4):
-            channel.line.put(self.at(index, index / 30))
+            channel.feed.put(self.at(index, index / 30))
         now[0] = 2.0
         [shown] = channel.step()
         assert (shown.frame.index, shown.latency_seconds, shown.dropped) == (3, None, 0)
@@ -143,7 +141,7 @@ class TestChannel:
         frames = [(0, 0.0, 6), (1, 0.03, 6), (2, 0.06, 8), (3, 0.09, 8), (4, 5.0, 8), (5, 5.03, 6)]
         shown = []
         for index, seconds, width in frames:
-            channel.line.put(self.at(index, seconds, 0, width))
+            channel.feed.put(self.at(index, seconds, 0, width))
             now[0] = seconds + 0.02
             shown += channel.step()
         shown += channel.end()

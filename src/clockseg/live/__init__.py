@@ -1,6 +1,6 @@
 """Live: cameras, streams and pipes through a network, on time."""
 
-from clockseg.live.line import Drop
+from clockseg.live.feed import Drop
 from clockseg.live.on_time import OnTime, Room
 from clockseg.live.run import LiveResult, Until, live
 from clockseg.live.source import Source, source

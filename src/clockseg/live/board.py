@@ -126,14 +126,13 @@ class Board:
         view = self._views[source]
         with self._changed:
             new = self._changed.wait_for(lambda: view.number > after, WAIT_SECONDS)
-        text: dict[str, Any] = {"state": _state(view.channel)}
         found = self._encoded(view, after) if new else None
         pictures = (b"", b"") if found is None else found.pictures
+        text = {"state": _state(view.channel), "picture": len(pictures[0]), "masks": len(pictures[1])}
         if found is not None:
             with self._changed:
                 moments = [moment for moment in view.moments if after < moment.number <= found.number]
             text |= {"number": found.number, "size": found.size, "moments": moments}
-        text |= zip(("picture", "masks"), map(len, pictures), strict=True)
         head = json.dumps(text, allow_nan=False).encode()
         return b"".join((len(head).to_bytes(4, "big"), head, *pictures))
 

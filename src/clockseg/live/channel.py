@@ -14,8 +14,8 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import ClocksegError
+from clockseg.live.connection import Arrived
 from clockseg.live.feed import Feed
-from clockseg.live.line import Arrived, Line
 from clockseg.live.source import Source
 from clockseg.segmenting.figures import Figures, run_facts
 from clockseg.showing.seeing import Shown as Output
@@ -37,13 +37,12 @@ class Delays:
     >>> delays = Delays()
     >>> for milliseconds in range(1, 101):
     ...     delays.add(milliseconds / 1000)
-    >>> len(delays), delays.quantile(0.5), delays.quantile(0.99), delays.most
-    (100, 0.05, 0.099, 0.1)
+    >>> len(delays), delays.quantile(0.5), delays.quantile(0.99), delays.facts()["most"]
+    (100, 0.05, 0.099, 100.0)
     """
 
     def __init__(self) -> None:
         self._counts = Counter[float]()
-        self.most = 0.0
 
     def __len__(self) -> int:
         return self._counts.total()
@@ -51,7 +50,6 @@ class Delays:
     def add(self, seconds: float) -> None:
         """Add a delay."""
         self._counts[float(f"{seconds:.3g}")] += 1
-        self.most = max(self.most, seconds)
 
     def quantile(self, share: float) -> float | None:
         """Return the quantile ``share`` of the delays (nearest rank, to half a percent); None without any."""
@@ -59,19 +57,13 @@ class Delays:
         for seconds, count in sorted(self._counts.items()):
             below += count
             if below >= rank:
-                return min(self.most, seconds)
+                return seconds
         return None
 
     def facts(self) -> dict[str, Any]:
-        """Return the median, the 95th and 99th percentile and the maximum, in milliseconds; None without any.
-
-        >>> Delays().facts()["median"] is None
-        True
-        """
-        shares = {"median": 0.5, "p95": 0.95, "p99": 0.99}
-        found = {name: self.quantile(share) for name, share in shares.items()} | {
-            "most": self.most if len(self) else None
-        }
+        """Return the median, the 95th and 99th percentile and the maximum, in milliseconds; None without any."""
+        shares = {"median": 0.5, "p95": 0.95, "p99": 0.99, "most": 1.0}
+        found = {name: self.quantile(share) for name, share in shares.items()}
         return {name: None if seconds is None else round(1000 * seconds, 3) for name, seconds in found.items()}
 
 
@@ -100,7 +92,6 @@ class Channel:
         self,
         source: Source,
         feed: Feed,
-        line: Line,
         net: StagedNetwork,
         schedule: Callable[[Channel], ScheduleLike],
         *,
@@ -109,7 +100,7 @@ class Channel:
         limit: int | None = None,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.source, self.feed, self.line = source, feed, line
+        self.source, self.feed = source, feed
         self.latencies = Delays()
         self.figures = Figures(Tally(net.names))
         self.skipped = self.gaps = 0
@@ -137,17 +128,17 @@ class Channel:
     @property
     def dropped(self) -> int:
         """Frames dropped for newer ones since the network was ready."""
-        return self.line.dropped - self.skipped
+        return self.feed.dropped - self.skipped
 
     @property
     def waiting_since(self) -> float | None:
         """The arrival of the frame that ``step`` would run, if there is one."""
-        return None if self._ended else self.line.oldest()
+        return None if self._ended else self.feed.oldest()
 
     @property
     def over(self) -> bool:
         """True if there is nothing left to run, and nothing will come."""
-        return self._ended or (self.feed.done and not len(self.line))
+        return self._ended or (self.feed.done and not len(self.feed))
 
     @property
     def _ended(self) -> bool:
@@ -162,7 +153,7 @@ class Channel:
 
         An error of the network ends this source.
         """
-        arrived = self.line.take(self._now())
+        arrived = self.feed.take(self._now())
         try:
             shown = [] if arrived is None else self._run(arrived)
             self.feed.ready()
@@ -194,15 +185,14 @@ class Channel:
         self._taken += 1
         shown += [self._shown(one) for one in self.stream.push(arrived.frame.image, item=item)]
         if not ready:
-            if self.line.drop == "latest":
-                self.line.give_up()
+            self.feed.give_up()
             self.skipped += self._dropped_since()
         self._last = arrived
         return shown
 
     def _dropped_since(self) -> int:
         """Return how many frames were dropped since this was asked last."""
-        before, self._lost = self._lost, self.line.dropped
+        before, self._lost = self._lost, self.feed.dropped
         return self._lost - before
 
     def _shown(self, one: Output) -> Shown:
@@ -253,7 +243,7 @@ class Channel:
                 "source_fps": round(self.fps, 3),
                 "latency_ms": self.latencies.facts(),
                 "latency_budget_ms": round(1000 * latency_seconds, 3),
-                "drop": self.line.drop,
+                "drop": feed.drop,
                 "reconnects": feed.reconnects,
                 "gaps": self.gaps,
             },

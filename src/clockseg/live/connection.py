@@ -17,9 +17,8 @@ from av.container import InputContainer
 
 from clockseg.errors import UsageError, VideoError
 from clockseg.files import MAX_PIXELS
-from clockseg.live.line import Arrived
 from clockseg.live.source import ALLOWED, Source
-from clockseg.video import open_clip
+from clockseg.video import Frame, open_clip
 from clockseg.video.colour import ToRGB
 from clockseg.video.decode import Damage, checked_stream, open_for_reading, pictures, reason
 from clockseg.video.movie import converted
@@ -29,6 +28,14 @@ SILENCE_SECONDS = 10.0
 """After so long without an answer or a packet, a URL counts as gone."""
 _PROBE = {"analyzeduration": "1000000", "probesize": "1000000", "pattern_type": "none"}
 _OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "rtsps": {"rtsp_transport": "tcp"}}
+
+
+class Arrived(NamedTuple):
+    """A frame, the time at which it was decoded (of ``time.perf_counter``), and the number of its connection, from 0."""
+
+    frame: Frame
+    seconds: float
+    connection: int = 0
 
 
 class Connection(NamedTuple):

@@ -28,9 +28,8 @@ class Room(NamedTuple):
 
 
 class _State(NamedTuple):
-    frames: int = 0
-    fired_seconds: float | None = None
-    inner: Any = None
+    fired_seconds: float | None
+    inner: Any
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,13 @@ class OnTime:
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide as the budget does, but don't fire if this frame would then be late."""
-        past: _State = state or _State()
-        fired = _fired(past, tick)
-        room = self.room()
+        room, past = self.room(), state or _State(None, None)
+        # The first full pass does not count: it compiles.
+        fired = None if state is None else _fired(past.fired_seconds, tick)
         asked, inner = Budget(fps=room.fps, signal=self.signal)(tick, past.inner)
         needed = None if fired is None else fired if fired <= room.latency_seconds else FRESH * room.latency_seconds
         late = needed is not None and room.left_seconds < needed and not asked.refill
-        return (asked._replace(fire=False) if late else asked), _State(past.frames + 1, fired, inner)
+        return (asked._replace(fire=False) if late else asked), _State(fired, inner)
 
     @property
     def parts(self) -> tuple[Clock, ...]:
@@ -66,12 +65,9 @@ class OnTime:
         return (Budget(fps=1.0, signal=self.signal),)
 
 
-def _fired(past: _State, tick: Tick) -> float | None:
-    """Update the estimate of a firing's time: a longer one raises it at once, a shorter one lowers it slowly.
-
-    The first full pass does not count: it compiles.
-    """
-    if not (past.frames and tick.last_seconds and tick.since == 1):
-        return past.fired_seconds
-    before = tick.last_seconds if past.fired_seconds is None else past.fired_seconds
-    return max(tick.last_seconds, before + WEIGHT * (tick.last_seconds - before))
+def _fired(before: float | None, tick: Tick) -> float | None:
+    """Update the estimate of a firing's time: a longer one raises it at once, a shorter one lowers it slowly."""
+    last = tick.last_seconds
+    if not last or tick.since != 1:
+        return before
+    return last if before is None else max(last, before + WEIGHT * (last - before))

@@ -21,8 +21,7 @@ from clockseg.errors import DataError, UsageError
 from clockseg.files import MAX_PIXELS
 from clockseg.live.channel import Channel, Shown
 from clockseg.live.connection import connect
-from clockseg.live.feed import Feed
-from clockseg.live.line import Drop, Line
+from clockseg.live.feed import Drop, Feed
 from clockseg.live.on_time import OnTime, Room
 from clockseg.live.recorder import Recorder
 from clockseg.live.source import ALLOWED, Source, source
@@ -108,10 +107,15 @@ def live(
         changed, channels, began = threading.Condition(), list[Channel](), time.perf_counter()
         made = partial(_schedule, schedule, carry, channels, latency_seconds)
         for one in found:
-            line = Line(drop, latency_seconds=latency_seconds, changed=changed)
-            opening = partial(connect, one, options=options, max_pixels=max_pixels)
-            feed = Feed(opening, line, tries=reconnect, on_message=partial(on_message, one))
-            channels.append(Channel(one, feed, line, net, made, began=began, lookahead=lookahead, limit=until.frames))
+            feed = Feed(
+                partial(connect, one, options=options, max_pixels=max_pixels),
+                drop,
+                latency_seconds=latency_seconds,
+                changed=changed,
+                tries=reconnect,
+                on_message=partial(on_message, one),
+            )
+            channels.append(Channel(one, feed, net, made, began=began, lookahead=lookahead, limit=until.frames))
         stack.callback(_stop, channels)
         turns = ((number, channels[number].step()) for number in _in_turn(channels, changed, until))
         ends = ((number, channel.end()) for number, channel in enumerate(channels))
