@@ -1,4 +1,4 @@
-"""Libraries that are imported when they are first needed: OpenCV, OpenVINO and ONNX Runtime.
+"""Libraries that are imported when they are first needed: OpenCV, OpenVINO, ONNX Runtime and torch.
 
 No other module imports an engine's library, so that telemetry stays off and a process has one OpenVINO core.
 """
@@ -85,6 +85,11 @@ if hasattr(os, "register_at_fork"):
 def onnxruntime(module: str = "onnxruntime") -> types.ModuleType:
     """Import a module of ONNX Runtime, or raise ``MissingDependency`` with the line that installs it."""
     return _imported(module, f"ONNX Runtime is not installed: {install('onnxruntime')}")
+
+
+def torch(what: str) -> types.ModuleType:
+    """Import torch, or raise ``MissingDependency`` with the line that installs it; ``what``: the thing that needs it."""
+    return _imported("torch", f"{what} needs torch: {install('torch')}")
 
 
 @contextmanager

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from clockseg import libraries
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines.compiled import PerSize
-from clockseg.errors import ClocksegError, MissingDependency, NetworkError, UsageError, first_line, install
+from clockseg.errors import ClocksegError, NetworkError, UsageError, first_line
 from clockseg.execution.machine import threads_or_all
 
 PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
@@ -46,7 +46,7 @@ def torch(
     >>> bool((torch(net, precision="bf16")(image) - net(image)).abs().max() < 0.02)
     True
     """
-    library = _library()
+    library = libraries.torch("the engine 'torch'")
     from clockseg.graph.torch_part import TorchPart, device_called
 
     if precision not in PRECISIONS:
@@ -130,10 +130,3 @@ class _CompiledPiece:
             ) from error
         found: dict[str, Any] = self.piece.named(made, given)
         return found
-
-
-def _library() -> types.ModuleType:
-    try:
-        return importlib.import_module("torch")
-    except ImportError as error:
-        raise MissingDependency(f"the engine 'torch' needs torch: {install('torch')}") from error

@@ -8,16 +8,11 @@ from functools import partial
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
-
-from clockseg.errors import MissingDependency, NetworkError, UsageError, install
-
-try:
-    import torch
-    from torch import Tensor, nn
-except ImportError as error:
-    raise MissingDependency(f"cutting a module needs torch: {install('torch')}") from error
+import torch
+from torch import Tensor, nn
 
 from clockseg.clockwork.network import Group, Part, Stage, StagedNetwork
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.choice import choose
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Pick
 from clockseg.graph.rule import StageCut

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import onnx
 
+from clockseg import libraries
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork, same
 from clockseg.clockwork.schedule import check, schedule_for
@@ -165,6 +166,7 @@ def cut(
     >>> [stage.name for stage in net.stages], torch.equal(net(image), module(image))
     (['fine', 'deep'], True)
     """
-    from clockseg.networks import cut_torch
+    libraries.torch("cutting a module")
+    from clockseg.networks.cut_torch import cut_module
 
-    return cut_torch.cut_module(module, example, at, names, scores, output, input, classes, stages)
+    return cut_module(module, example, at, names, scores, output, input, classes, stages)

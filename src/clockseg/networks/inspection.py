@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import onnx
 
+from clockseg import libraries
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines import engine as by_name
 from clockseg.engines.profile import graph_seconds
@@ -218,10 +219,11 @@ def candidates(
             raise UsageError(f"an example for {network}; only torch modules need one, a file takes size=.")
         named = None if output is None else str(output)
         return inspect_cuts(network, output=named, size=size, repeat=0).candidates
-    from clockseg.networks.cut_torch import read_module  # which needs torch
-
     if size is not None:
         raise UsageError("size= for a torch module; its size is the example's.")
+    libraries.torch("cutting a module")
+    from clockseg.networks.cut_torch import read_module
+
     program = read_module(network, example, output)
     return in_graph.candidates(program.graph, output=program.output)
 

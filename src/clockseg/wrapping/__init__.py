@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from clockseg import libraries
 from clockseg.carry import parse_carry
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import ScheduleLike
-from clockseg.errors import MissingDependency, UsageError, install
+from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -75,11 +76,7 @@ def wrap(
 
 def _check(module: Any, batch: Any) -> None:
     """Raise an error for a module or a ``batch`` that can't be wrapped."""
-    try:
-        from torch import nn
-    except ImportError as error:
-        raise MissingDependency(f"wrapping a module needs torch: {install('torch')}") from error
-    if not isinstance(module, nn.Module):
+    if not isinstance(module, libraries.torch("wrapping a module").nn.Module):
         raise UsageError(
             f"the module is a {type(module).__name__}; give a torch.nn.Module, such as transformers' models."
         )
