@@ -14,7 +14,7 @@ from clockseg.engines.openvino import latency_options
 from clockseg.errors import ClocksegError
 from clockseg.graph import extraction
 from clockseg.graph.cost import node_work
-from clockseg.graph.static import Static, fix_declared
+from clockseg.graph.static import Static
 from clockseg.libraries import openvino_core
 from clockseg.types import Array
 
@@ -33,9 +33,10 @@ def graph_seconds(
     multiply-adds among the nodes it was made from, and what it adds (reordering) goes to the node it is for. None where
     OpenVINO isn't installed or can't run it.
     """
+    work_of = node_work(static)
     try:
         model = extraction.extract(static, (frame,), (output,), name="whole")
-        work = node_work(fix_declared(model))
+        work = {node.name: work_of[node.name] for node in model.graph.node}
         runs = [_shared(run, work) for run in _runs(model.SerializeToString(), precision, threads, repeat)]
     except (ClocksegError, RuntimeError):
         return None

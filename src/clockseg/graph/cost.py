@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from clockseg.graph.nodes import attribute
 from clockseg.graph.part import GraphPart
-from clockseg.graph.static import Static, fix_declared
+from clockseg.graph.static import Static, declared_shape, fix
 from clockseg.types import Size
 
 Shape: TypeAlias = tuple[int, ...]
@@ -103,20 +103,19 @@ _SCALED = ("QuantizeLinear", "DequantizeLinear")
 def price(part: GraphPart, size: Size) -> Cost:
     """Count the multiply-adds and parameters (weights and constants other than sizes) of ``part``."""
     model = onnx.load_model_from_string(part.build(size).model)
-    static = fix_declared(model)
-    return Cost(sum(_multiply_adds(static, node) for node in static.nodes), _parameters(model.graph))
+    static = fix(model, {value.name: declared_shape(value) for value in model.graph.input})
+    return Cost(int(sum(node_work(static).values())), _parameters(model.graph))
 
 
 def node_work(static: Static) -> dict[str, float]:
     """Return the multiply-adds of each node, by which candidates and cuts are judged."""
-    return {node.name: float(_multiply_adds(static, node)) for node in static.nodes}
-
-
-def _multiply_adds(static: Static, node: onnx.NodeProto) -> int:
-    inputs = [static.shape(name) if name else () for name in node.input]
-    equation = attribute(node, "equation", b"").decode()
-    output = static.shape(node.output[0]) if node.output[0] else ()
-    return multiply_adds(node.op_type, inputs, output, equation=equation)
+    found = {}
+    for node in static.nodes:
+        inputs = [static.shape(name) if name else () for name in node.input]
+        equation = attribute(node, "equation", b"").decode()
+        output = static.shape(node.output[0]) if node.output[0] else ()
+        found[node.name] = float(multiply_adds(node.op_type, inputs, output, equation=equation))
+    return found
 
 
 def _parameters(graph: onnx.GraphProto) -> int:

@@ -119,11 +119,6 @@ def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], *, floats: I
     return found
 
 
-def fix_declared(model: onnx.ModelProto) -> Static:
-    """Fix ``model``, whose inputs have static shapes, to these."""
-    return fix(model, {value.name: declared_shape(value) for value in model.graph.input})
-
-
 def declared_shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
     """Return the sides of an input or output; 0 for one that is free."""
     return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
