@@ -55,11 +55,6 @@ class Trunk:
         return _BYTES * math.prod(self.graph.shapes[self.places[index]])
 
     @cached_property
-    def above(self) -> tuple[float, ...]:
-        """For each place, the share of work that makes its tensor."""
-        return tuple(self.load.share(self.load.needs(tensor)) for tensor in self.places)
-
-    @cached_property
     def _sparing(self) -> dict[tuple[int, int], Row]:
         """The pairs that are worth a first cut."""
         return {ends: row for ends, row in self.pairs.items() if row.running[0] <= _WORTH}
@@ -83,7 +78,8 @@ class Trunk:
 
     def _wide(self, index: int, other: int) -> bool:
         """Return True if ``other`` is close by and much narrower."""
-        close = abs(self.above[index] - self.above[other]) <= _CLOSE
+        above = self.load.made_by
+        close = abs(above[self.places[index]] - above[self.places[other]]) <= _CLOSE
         return close and self.bytes(other) < _NARROWER * self.bytes(index)
 
 
@@ -91,7 +87,7 @@ def trunk_of(graph: Graph, *, output: str) -> Trunk:
     """Return the trunk of the network that leads to ``output``; NetworkError if that is no tensor of it."""
     load, found_at = split_load(graph, output), grids(graph)
     found = tuple(one for one in places(load, graph, found_at) if accepts(graph, [(one,)], output))
-    rows = {ends: Row(load, (found[ends[0]], found[ends[1]])) for ends in itertools.combinations(range(len(found)), 2)}
+    rows = {ends: load.row((found[ends[0]], found[ends[1]])) for ends in itertools.combinations(range(len(found)), 2)}
     pairs = {ends: row for ends, row in rows.items() if row.follow}
     return Trunk(graph, load, found or (output,), pairs, found_at, found=bool(found))
 
@@ -175,8 +171,8 @@ def _candidate(trunk: Trunk, index: int, timed: Load | None) -> Candidate:
         None if grid is None else grid.stride,
         channels,
         trunk.bytes(index),
-        trunk.above[index],
-        None if timed is None else timed.share(timed.needs(tensor)),
+        trunk.load.made_by[tensor],
+        None if timed is None else timed.made_by[tensor],
         1.0 if row is None else row.running[0],
         row is not None and row.reaching[0],
         () if row is None else (trunk.places[end],),

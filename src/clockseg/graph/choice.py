@@ -80,8 +80,7 @@ def choose(graph: Graph, *, output: str, seconds: Mapping[str, float] | None = N
         for tensors in rows:
             cuts = tuple((tensor,) for tensor in tensors)
             cut = rewritten(told, splits(graph, cuts, output=output))
-            row = Row(Load(cut, output), tensors)
-            if accepts(cut, cuts, output) and row.follow:
+            if accepts(cut, cuts, output) and (row := Load(cut, output).row(tensors)).follow:
                 every_frame = row.running[0] if row.running else 1.0
                 shared = max(0.0, 1 - sum(row.stages))
                 yield Choice(cuts, every_frame, row.stages, shared, row.reaching, timed=timed is not None)
@@ -128,7 +127,7 @@ def _rows(trunk: Trunk, timed: Load | None, stages: int) -> list[Row]:
         places = {tensor: index for index, tensor in enumerate(trunk.places)}
         shorter = [{places[one] for one in row.tensors} - {end} for row in _rows(trunk, timed, stages - 1)[:_BEAM]]
         chosen = {tuple(sorted({*row, new})) for row in shorter for new in {*before} - row}
-    made = (Row(trunk.load, tuple(trunk.places[index] for index in (*row, end))) for row in sorted(chosen))
+    made = (trunk.load.row(tuple(trunk.places[index] for index in (*row, end))) for row in sorted(chosen))
     rows = [row for row in made if row.follow]
     return _ranked(rows, timed) if rows else _rows(trunk, timed, stages - 1)
 
@@ -180,7 +179,7 @@ def _near(rows: list[Row], timed: Load | None, share: Callable[[Row], float]) ->
     """Return ``rows`` whose share of measured time can't be told from the least, and the others, by it; without times all."""
     if timed is None:
         return rows, []
-    times = [(share(Row(timed, row.tensors)), row) for row in rows]
+    times = [(share(timed.row(row.tensors)), row) for row in rows]
     least = min(time for time, _ in times) + _NOISE
     others = sorted((one for one in times if one[0] > least), key=lambda one: one[0])
     return [row for time, row in times if time <= least], [row for _, row in others]

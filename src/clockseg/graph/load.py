@@ -30,13 +30,34 @@ class Behind(NamedTuple):
     output: int
 
 
+class Row(NamedTuple):
+    """A row of cuts, at a tensor each, with shares (0..1) of the work.
+
+    ``follow``: True if each cut dominates the next, so that a stage reads nothing else, and the output is made from the last;
+    the rest is of use only then. ``running``: the share that runs on a frame on which the first, the first two, .. stages fire;
+    without all. ``stages``: the share of each stage alone, of what is made from it and no other. ``reaching``: for each stage,
+    True if what it makes reaches the output while later stages hold.
+    """
+
+    tensors: tuple[str, ...]
+    follow: bool
+    running: tuple[float, ...]
+    stages: tuple[float, ...]
+    reaching: tuple[bool, ...]
+
+    @property
+    def longest(self) -> float:
+        """The share of the longest stage, with what is fused after it."""
+        return max(self.stages) + 1 - sum(self.stages)
+
+
 @dataclass(frozen=True)
 class Load:
     """The work of a graph's nodes (any unit), as far as ``output`` needs it.
 
     >>> nodes = (Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",)))
     >>> load = Load(Graph(nodes, ("x",), work={"a": 1.0, "b": 6.0, "y": 1.0}), "y")
-    >>> load.share(load.needs("b"))
+    >>> load.made_by["b"]
     0.875
     """
 
@@ -94,13 +115,36 @@ class Load:
         total = sum(work)
         return [0.0, *([one / total for one in work] if total else [1 / len(work)] * len(work))]
 
-    def needs(self, tensor: str) -> int:
-        """Return the set of nodes that ``tensor`` needs."""
-        return self.above[self.maker[tensor]]
+    @cached_property
+    def made_by(self) -> dict[str, float]:
+        """Tensor -> the share of all work that makes it."""
+        shares = [self.share(needs) for needs in self.above]
+        return {tensor: shares[node] for tensor, node in self.maker.items()}
 
     def share(self, nodes: int) -> float:
         """Return the share of all work that a set of nodes has."""
         return sum(self.costs[node] for node in members(nodes))
+
+    def row(self, tensors: tuple[str, ...]) -> Row:
+        """Return the row of cuts at ``tensors``, in order.
+
+        >>> nodes = (Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",)))
+        >>> Load(Graph(nodes, ("x",), work={"a": 1.0, "b": 6.0, "y": 1.0}), "y").row(("a", "b"))
+        Row(tensors=('a', 'b'), follow=True, running=(0.25,), stages=(0.125, 0.75), reaching=(True, True))
+        """
+        ends, behind = [self.maker[tensor] for tensor in tensors], self.behind(tensors[-1])
+        dominate = (then != one and self.dominators[then] >> one & 1 for one, then in itertools.pairwise(ends))
+        bodies = [then & ~one for one, then in itertools.pairwise([0, *(self.above[end] for end in ends)])]
+        reaching = tuple(bool(behind.output & body) for body in bodies)
+        # Set of stages -> the share of work that is made from these.
+        made = {1 << index: self.share(body) for index, body in enumerate(bodies)}
+        for nodes, share in behind.shares.items():
+            stages = sum(1 << index for index, body in enumerate(bodies) if nodes & body)
+            made[stages] = made.get(stages, 0.0) + share
+        fired = [(1 << count) - 1 for count in range(1, len(tensors))]
+        running = tuple(sum(share for stages, share in made.items() if stages & first) for first in fired)
+        alone = tuple(made[1 << index] for index in range(len(tensors)))
+        return Row(tensors, all(dominate) and reaching[-1], running, alone, reaching)
 
     @cached_property
     def behind(self) -> Callable[[str], Behind]:
@@ -108,7 +152,7 @@ class Load:
         return functools.cache(self._behind)
 
     def _behind(self, tensor: str) -> Behind:
-        inside, made, shares = self.needs(tensor), list[int](), dict[int, float]()
+        inside, made, shares = self.above[self.maker[tensor]], list[int](), dict[int, float]()
         for index, before in enumerate(self.reads):
             if inside >> index & 1:
                 made.append(1 << index)
@@ -125,66 +169,3 @@ def members(nodes: int) -> Iterator[int]:
     [0, 2, 3]
     """
     return (index for index, bit in enumerate(reversed(f"{nodes:b}")) if bit == "1")
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of cuts, at a tensor each, with what each stage costs if they follow each other.
-
-    >>> nodes = (Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",)))
-    >>> row = Row(Load(Graph(nodes, ("x",), work={"a": 1.0, "b": 6.0, "y": 1.0}), "y"), ("a", "b"))
-    >>> row.follow, row.running, row.stages, row.reaching
-    (True, (0.25,), (0.125, 0.75), (True, True))
-    """
-
-    load: Load
-    tensors: tuple[str, ...]
-
-    @cached_property
-    def follow(self) -> bool:
-        """True if each cut dominates the next, so that a stage reads nothing else, and the output is made from the last."""
-        ends = [self.load.maker[tensor] for tensor in self.tensors]
-        dominate = (then != one and self.load.dominators[then] >> one & 1 for one, then in itertools.pairwise(ends))
-        return all(dominate) and self.reaching[-1]
-
-    @cached_property
-    def _bodies(self) -> tuple[int, ...]:
-        needs = [0, *map(self.load.needs, self.tensors)]
-        return tuple(then & ~one for one, then in itertools.pairwise(needs))
-
-    @property
-    def _behind(self) -> Behind:
-        return self.load.behind(self.tensors[-1])
-
-    @cached_property
-    def _shares(self) -> dict[int, float]:
-        """Set of stages -> the share of work that is made from these."""
-        found = {1 << index: self.load.share(body) for index, body in enumerate(self._bodies)}
-        for nodes, share in self._behind.shares.items():
-            made = self._made_from(nodes)
-            found[made] = found.get(made, 0.0) + share
-        return found
-
-    def _made_from(self, nodes: int) -> int:
-        return sum(1 << index for index, body in enumerate(self._bodies) if nodes & body)
-
-    @cached_property
-    def running(self) -> tuple[float, ...]:
-        """The share that runs on a frame on which the first, the first two, .. stages fire; without all."""
-        masks = [(1 << fired) - 1 for fired in range(1, len(self.tensors))]
-        return tuple(sum(share for made, share in self._shares.items() if made & mask) for mask in masks)
-
-    @cached_property
-    def stages(self) -> tuple[float, ...]:
-        """The share of each stage alone, of what is made from it and no other."""
-        return tuple(self._shares[1 << index] for index in range(len(self.tensors)))
-
-    @cached_property
-    def reaching(self) -> tuple[bool, ...]:
-        """For each stage, True if what it makes reaches the output while later stages hold."""
-        return tuple(bool(self._behind.output & body) for body in self._bodies)
-
-    @property
-    def longest(self) -> float:
-        """The share of the longest stage, with what is fused after it."""
-        return max(self.stages) + 1 - sum(self.stages)

@@ -121,7 +121,7 @@ def places(load: Load, graph: Graph, found_at: Mapping[str, Grid]) -> tuple[str,
     step = _STEP
     while len(nodes := found.apart(step)) > MOST:
         step *= 1.5
-    return tuple(load.nodes[node].outputs[0] for node in sorted(nodes, key=lambda node: (found.above[node], node)))
+    return tuple(load.nodes[node].outputs[0] for node in sorted(nodes, key=lambda node: (found.above(node), node)))
 
 
 @dataclass(frozen=True)
@@ -130,10 +130,9 @@ class _Places:
     graph: Graph
     grids: Mapping[str, Grid]
 
-    @cached_property
-    def above(self) -> list[float]:
-        """For each node, the share of work that it needs."""
-        return [self.load.share(needs) for needs in self.load.above]
+    def above(self, node: int) -> float:
+        """Return the share of work that makes the tensor of ``node``; 0 for the frame."""
+        return self.load.made_by[self._tensor(node)]
 
     @cached_property
     def _single(self) -> list[int]:
@@ -145,7 +144,7 @@ class _Places:
             # What a branch ends in has little below it: it counts if nothing beside it has more.
             if load.parents[node] in alive and (load.below[node] >= _BRANCH or load.parents[node] not in heavy):
                 alive.append(node)
-        return [node for node in alive if self.above[node] >= _STEP and self._is_one(node)]
+        return [node for node in alive if self.above(node) >= _STEP and self._is_one(node)]
 
     def _is_one(self, node: int) -> bool:
         """Return True if ``node`` makes a single tensor, and one of the original network."""
@@ -181,7 +180,7 @@ class _Places:
             row = row_of.get(before, [])
             # On a side branch a node dominates little of the work that the one before it dominates.
             beside = load.below[before] - load.costs[before] - load.below[node]
-            if not row or self.above[node] - self.above[row[0]] >= step or beside >= step:
+            if not row or self.above(node) - self.above(row[0]) >= step or beside >= step:
                 row = []
             row.append(node)
             row_of[node] = row
@@ -193,7 +192,7 @@ class _Places:
         grid = self.grids.get(self._tensor(node))
         first = grid is not None and grid.axes == CHANNELS_FIRST
         size = math.prod(self.graph.shapes[self._tensor(node)])
-        return grid is None, size, not first, round(self.above[node], 4), -node
+        return grid is None, size, not first, round(self.above(node), 4), -node
 
     def _tensor(self, node: int) -> str:
         return self.load.nodes[node].outputs[0]
