@@ -6,7 +6,7 @@ import importlib.util
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from clockseg.engines.compiled import has_graphs
 from clockseg.errors import ClocksegError, MissingDependency, NetworkError
 from clockseg.execution.cache import add_note, read_notes
 from clockseg.execution.machine import machine, threads_or_all, versions
-from clockseg.graph.part import GraphPart
+from clockseg.graph.part import GraphPart, Tensors
 from clockseg.libraries import CPU_ENGINES
 
 Found = TypeVar("Found")
@@ -44,10 +44,12 @@ def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str
         return net
     if len(contenders) == 1 or not isinstance(net.whole, GraphPart) or net.sidecar is None:
         return next(iter(contenders.values()))(net)
-    key = _key(net, net.whole, precision, threads)
+    shape = net.sidecar.input.height, net.sidecar.input.width, 3
+    value = net.prepare(np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8))
+    key = _key(net.name, net.whole, value, precision, threads)
     seconds = recall().get(key, {})
     if seconds.keys() != contenders.keys():
-        seconds = measure(net, contenders)
+        seconds = measure(net, contenders, value)
         add_note(REMEMBERED, key, seconds)
     return contenders[fastest({name: seconds[name] for name in contenders})](net)
 
@@ -90,31 +92,25 @@ def first_able(engine: str, run: Callable[[str], Found]) -> Found:
     raise errors[0]
 
 
-def _shape(net: StagedNetwork) -> tuple[int, int, int]:
-    return net.sidecar.input.height, net.sidecar.input.width, 3
-
-
-def _key(net: StagedNetwork, whole: GraphPart, precision: str, threads: int | None) -> str:
-    """Return everything that the measurement depends on, as one string."""
-    size = whole.frame_size([net.prepare(np.zeros(_shape(net), np.uint8))])
+def _key(name: str, whole: GraphPart, value: Tensors, precision: str, threads: int | None) -> str:
+    """Return everything that the measurement depends on, as one string; ``value``: a prepared frame."""
+    size = whole.frame_size([value])
     digest = whole.build(size).digest[:16]
     there, ours = machine(), versions()
     engines = " ".join(f"{name} {ours[name]}" for name in CPU_ENGINES if name in ours)
     return (
-        f"{net.name} {digest} {size[0]}x{size[1]} {precision} {threads_or_all(threads)} threads; "
+        f"{name} {digest} {size[0]}x{size[1]} {precision} {threads_or_all(threads)} threads; "
         f"{there['processor']} {there['cores']} cores; {engines}"
     )
 
 
-def measure(net: StagedNetwork, contenders: Mapping[str, Engine]) -> dict[str, float]:
-    """Return the seconds of the uncut ``net`` on noise in each engine; infinite for one that cannot run it.
+def measure(net: StagedNetwork, contenders: Mapping[str, Engine], value: Tensors) -> dict[str, float]:
+    """Return the seconds of the uncut ``net`` on a prepared frame in each engine; infinite for one that cannot run it.
 
     The engines run by turns, and the shortest run of each counts, which other work on the machine disturbs least.
     """
     running: dict[str, Part] = {}
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    first: ClocksegError | None = None
-    value = net.prepare(np.random.default_rng(0).integers(0, 256, _shape(net), dtype=np.uint8))
+    errors: list[ClocksegError] = []
     for name, engine in contenders.items():
         try:
             whole = engine(net).whole
@@ -122,17 +118,18 @@ def measure(net: StagedNetwork, contenders: Mapping[str, Engine]) -> dict[str, f
                 whole(value)
                 running[name] = whole
         except ClocksegError as error:
-            first = first or error
-    if not running and first is not None:
-        raise first
+            errors.append(error)
+    if errors and not running:
+        raise errors[0]
+    seconds = dict.fromkeys(contenders, math.inf)
     for _ in range(ROUNDS):
         for name, whole in running.items():
-            seconds[name] += _runs(whole, value)
-    return {name: min(found) if found else math.inf for name, found in seconds.items()}
+            seconds[name] = min(seconds[name], _shortest(whole, value))
+    return seconds
 
 
-def _runs(whole: Part, value: Any) -> list[float]:
-    """Return the seconds of a few runs after one that wakes the threads."""
+def _shortest(whole: Part, value: Tensors) -> float:
+    """Return the seconds of the shortest of a few runs after one that wakes the threads."""
     whole(value)
     found: list[float] = []
     begun = time.perf_counter()
@@ -140,7 +137,7 @@ def _runs(whole: Part, value: Any) -> list[float]:
         start = time.perf_counter()
         whole(value)
         found.append(time.perf_counter() - start)
-    return found
+    return min(found)
 
 
 def recall() -> dict[str, dict[str, float]]:

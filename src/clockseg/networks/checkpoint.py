@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 from clockseg.errors import DataError, MissingDependency, NetworkError, first_line, install
 from clockseg.instances.recognising import Triple
+from clockseg.libraries import silent_logs
 from clockseg.networks.source import Said, Told, names_of
 from clockseg.types import Size
 
 try:
     import huggingface_hub
-    from huggingface_hub import constants, errors, logging, utils
+    from huggingface_hub import constants, errors, utils
 except ImportError as error:
     raise MissingDependency(f"hf: needs {error.name}: {install('transformers')}") from error
 
@@ -93,10 +94,9 @@ def _verify(name: str, file: Path) -> None:
 def _errors(name: str, revision: str) -> Iterator[None]:
     """Turn what ``huggingface_hub`` and its HTTP client raise into one sentence that says what to do."""
     at = f"hf:{name}@{revision}"
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # it warns of each attempt
     try:
-        yield
+        with silent_logs():  # of each attempt
+            yield
     except NetworkError:
         raise
     except errors.GatedRepoError as error:
@@ -122,8 +122,6 @@ def _errors(name: str, revision: str) -> Iterator[None]:
                 "folder."
             ) from error
         raise NetworkError(f"{at} can't be downloaded: {first_line(error)}. Nothing was kept; run again.") from error
-    finally:
-        logging.set_verbosity(verbosity)
 
 
 def no_safetensors(name: str, files: Iterable[str]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import cv2
 import numpy as np
@@ -40,13 +40,15 @@ class _Map(np.ndarray[Any, np.dtype[Any]]):
     def __array_finalize__(self, source: Any) -> None:
         vars(self).update(getattr(source, "__dict__", {}))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        make, arguments, state = tuple(super().__reduce__())
-        return make, arguments, (state, vars(self))
+    @classmethod
+    def of(cls, array: Array, facts: Mapping[str, Any]) -> Self:
+        """Return a view of ``array`` with ``facts``, its attributes by name."""
+        found = np.asarray(array).view(cls)
+        vars(found).update(facts)
+        return found
 
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__(state[0])
-        vars(self).update(state[1])
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).of, (np.asarray(self), vars(self))
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return np.asarray(array)[()]
@@ -172,9 +174,7 @@ class Session(clockwork.Session):
         output = super().__call__(rgb, vectors=vectors)
         if self._kind is None or not isinstance(output, np.ndarray):
             return output  # type: ignore[no-any-return]
-        found = np.asarray(output).view(self._kind)
-        found.classes, found.palette, found.bgr = self.net.classes, self._palette, self._bgr
-        return found
+        return self._kind.of(output, {"classes": self.net.classes, "palette": self._palette, "bgr": self._bgr})
 
     def _followed_by(self, net: StagedNetwork, schedule: Schedule) -> clockwork.Session:
         """Make the session that runs the network of a stream."""
