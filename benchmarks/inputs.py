@@ -18,9 +18,10 @@ import numpy as np
 
 from clockseg import load
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.datasets import Clip, ClipFrame, read_data
+from clockseg.datasets import Clip, read_data
 from clockseg.graph.sidecar import Input, Sidecar, write
 from clockseg.types import Image, Size
+from clockseg.video.clip import Frame
 
 DRIVING, FIXED_CAMERA = "solidWhiteRight.mp4", "one-by-one-person-detection.mp4"
 VIDEOS = (DRIVING, FIXED_CAMERA)
@@ -124,7 +125,7 @@ class Reencoded:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.video if name == "path" else self.pictures, name)
 
-    def frames(self, **options: Any) -> Iterator[ClipFrame]:
+    def frames(self, **options: Any) -> Iterator[Frame]:
         """Yield the frames; a lost one would shift all labels after it, so a count that differs is an error."""
         pairs = zip(self.video.frames(**options), self.pictures.taken or (), strict=True)
         for frame, index in pairs:

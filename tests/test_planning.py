@@ -25,7 +25,6 @@ from clockseg.clocks import Plain, adaptive
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import read_data
-from clockseg.datasets.clips import ClipFrame
 from clockseg.evaluation.metrics import confusion
 from clockseg.planning import command_time, planner
 from clockseg.planning import search as search_module
@@ -36,6 +35,7 @@ from clockseg.planning.frontier import frontier
 from clockseg.planning.planner import Goal, Plan, Variant, plan
 from clockseg.planning.taping import UNKNOWN, Callbacks, bytes_per_frame, shares, slots
 from clockseg.planning.trial import Agreement, Slot, Taped, Trial, thinned
+from clockseg.video.clip import Frame
 from toy_networks import CLASSES, toy
 
 FRAMES = 56
@@ -155,7 +155,7 @@ def test_costs_are_known_of_every_way_a_frame_may_go() -> None:
     found = measured(
         net,
         {key: (net, one) for key, one in made.items()},
-        [ClipFrame(index, image, None) for index, image in enumerate(images(20))],
+        [Frame(index, image) for index, image in enumerate(images(20))],
     )
     none, first, two, every = ((True,) * n + (False,) * (3 - n) for n in range(4))
     assert set(found.seconds[0, "skip", "flow"]) == {(every, ""), (none, "output")}
@@ -307,7 +307,7 @@ def test_a_frame_is_counted_with_the_motion_that_the_first_one_lacks() -> None:
     net = toy()
     candidates = [[Candidate(SKIP, 2, "warp(flow)")]]
     made, empty = Taped([net], candidates, 3), Taped([net], candidates, 3)
-    frames = [ClipFrame(index, image, None) for index, image in enumerate(images(10))]
+    frames = [Frame(index, image) for index, image in enumerate(images(10))]
     clip = argparse.Namespace(frames=lambda vectors: iter(frames[:3]))
     each = bytes_per_frame(empty, [clip], vectors=False)
     for number, frame in enumerate(frames):

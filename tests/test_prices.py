@@ -26,11 +26,11 @@ from clockseg import (
 from clockseg.carry import Carry
 from clockseg.clocks import ALWAYS
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
-from clockseg.datasets.clips import ClipFrame
 from clockseg.evaluation.cost import FINISH, Meter, Prices, priced
 from clockseg.evaluation.runs import Interleaving
 from clockseg.execution.recording import record, replay
 from clockseg.showing.stream import stream
+from clockseg.video.clip import Frame
 
 STAGES, GROUPS = "abcd", "uvwxyz"
 
@@ -204,7 +204,7 @@ def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any) -
     net = load(networks.write_tiny(tmp_path), engine="onnxruntime", threads=1)
     runs = Interleaving(net, [stream(net, skip_frame(2)), stream(net, alternating)])
     images = (np.random.default_rng(seed).integers(0, 256, (32, 48, 3), dtype=np.uint8) for seed in range(5))
-    assert len(list(runs(ClipFrame(index, image, None) for index, image in enumerate(images)))) == 5
+    assert len(list(runs(Frame(index, image) for index, image in enumerate(images)))) == 5
     uncut, skipped, alternated = (lane.multiply_adds for lane in runs.lanes)
     assert uncut == 4 * priced(net).full
     assert skipped / uncut == 0.5

@@ -17,7 +17,6 @@ from clockseg import UsageError, load
 from clockseg.cli.main import main
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import Classes, read_data
-from clockseg.datasets.clips import ClipFrame
 from clockseg.paper.export_fcn import FCNDescription, write_fcn
 from clockseg.paper.fcn_layers import FCNShape, weight_shapes
 from clockseg.paper.feature_velocity import (
@@ -32,6 +31,7 @@ from clockseg.paper.feature_velocity import (
     spread,
     velocity,
 )
+from clockseg.video.clip import Frame
 from toy_networks import toy, write_clip
 from video_making import picture, write_video
 
@@ -44,9 +44,9 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
-def frames(images, labels=None) -> list[ClipFrame]:
+def frames(images, labels=None) -> list[Frame]:
     labels = labels or [None] * len(images)
-    return [ClipFrame(t, image, label) for t, (image, label) in enumerate(zip(images, labels, strict=True))]
+    return [Frame(t, image, labels=label) for t, (image, label) in enumerate(zip(images, labels, strict=True))]
 
 
 def noise(count: int, seed: int = 0, size: tuple[int, int] = (4, 5)) -> list[np.ndarray]:
@@ -96,7 +96,7 @@ def test_a_decoder_may_reuse_the_frames_memory() -> None:
     def decoded():
         for t, level in enumerate((0, 255, 0)):
             image[:] = level
-            yield ClipFrame(t, image, None)
+            yield Frame(t, image)
 
     assert shot(TOY, "s", decoded()).pixels.tolist() == pytest.approx([0, *[pixels(0, 255)] * 2])
 

@@ -14,7 +14,8 @@ from clockseg.errors import DataError, VideoError
 
 if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
-    from clockseg.datasets import Clip, ClipFrame
+    from clockseg.datasets import Clip
+    from clockseg.video.clip import Frame
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -45,7 +46,7 @@ class Clips:
         """Return the results of ``one`` for the clips that can be read."""
         return self._each(self.all, one, lambda clip: f" Clip {clip.name} is left out.")
 
-    def frames(self, clip: Clip, net: StagedNetwork) -> Iterator[ClipFrame]:
+    def frames(self, clip: Clip, net: StagedNetwork) -> Iterator[Frame]:
         """Yield the frames of a clip, decoded ahead, and show progress; for commands that run every stage on every frame."""
         from clockseg.clockwork.trace import Progress, Tally
         from clockseg.video.threads import prefetch

@@ -1,7 +1,7 @@
 """Data sets: clip folders, and the paper's data sets in their official layouts."""
 
 from clockseg.datasets.classes import Classes, read_classes
-from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.datasets.clips import Clip
 from clockseg.datasets.labels import read_labels_png
 from clockseg.datasets.layouts import LAYOUTS, Layout, parse_layout, read_data
 from clockseg.datasets.translated import translate
@@ -10,7 +10,6 @@ __all__ = [
     "LAYOUTS",
     "Classes",
     "Clip",
-    "ClipFrame",
     "Layout",
     "parse_layout",
     "read_classes",

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,29 +20,8 @@ from clockseg.errors import DataError, UsageError
 from clockseg.files import SourceFiles
 from clockseg.types import Array, Image, Labels
 from clockseg.video.clip import Clip as Video
-from clockseg.video.colour import Decoded
+from clockseg.video.clip import Frame
 from clockseg.video.read import open_clip
-
-
-@dataclass(frozen=True, eq=False)
-class ClipFrame:
-    """One frame: ``index`` in the clip before any subsampling, its ``picture``, and its label map [h, w] or None.
-
-    ``picture``: uint8 RGB [h, w, 3], or of a video ``Decoded``, which becomes that where it is read; ``image`` reads it.
-    ``pts_seconds``: the timestamp of a video frame, or the time of a picture by the ``fps`` of its classes; None if unknown.
-    ``vectors``: the motion vectors of the video's codec (``clockseg.video.Frame``); None if there are none.
-    """
-
-    index: int
-    picture: Image | Decoded
-    labels: Labels | None
-    pts_seconds: float | None = None
-    vectors: Any = None
-
-    @property
-    def image(self) -> Image:
-        """The picture, uint8 RGB [h, w, 3]."""
-        return np.asarray(self.picture)
 
 
 def ignore_problem(sentence: str) -> None:
@@ -101,7 +80,7 @@ class Clip:
                 f"{len(self.labels)} labels for {len(self.images)} images; give a file or None for each image."
             )
 
-    def __iter__(self) -> Iterator[ClipFrame]:
+    def __iter__(self) -> Iterator[Frame]:
         return self.frames()
 
     @property
@@ -121,8 +100,8 @@ class Clip:
         with self.open() as video:
             return video.expected(self.every, self.limit)
 
-    def frames(self, *, problem: Callable[[str], None] = ignore_problem, vectors: bool = False) -> Iterator[ClipFrame]:
-        """Yield the frames in order, each decoded when it is asked for.
+    def frames(self, *, problem: Callable[[str], None] = ignore_problem, vectors: bool = False) -> Iterator[Frame]:
+        """Yield the frames in order, each decoded when it is asked for; ``index`` counts before any subsampling.
 
         ``vectors``: with the motion vectors of a video of which every frame is taken, if its decoder exports them. ``problem``
         gets the path and a sentence, at the end, on whatever of a video could not be decoded. ``VideoError`` for a picture or video that
@@ -144,16 +123,15 @@ class Clip:
         """Return the indices of selected frames that have labels."""
         return [index for index in self.taken or () if self.labels[index] is not None]
 
-    def _video_frames(self, problem: Callable[[str], None], vectors: bool) -> Iterator[ClipFrame]:
+    def _video_frames(self, problem: Callable[[str], None], vectors: bool) -> Iterator[Frame]:
         with self.open(vectors=vectors) as video:
             kept = (frame for frame in video if frame.index % self.every == 0)
-            for frame in islice(kept, self.limit):
-                yield ClipFrame(frame.index, frame.picture, None, frame.pts_seconds, frame.vectors)
+            yield from islice(kept, self.limit)
             for sentence in video.problems:
                 problem(f"{self.path}: {sentence}")
             self._files.check(self.path)
 
-    def _pictures(self) -> Iterator[ClipFrame]:
+    def _pictures(self) -> Iterator[Frame]:
         taken = self.taken or ()
         self._files.check(*(path for index in taken for path in self._paths(index)))
         for index in taken:
@@ -164,14 +142,15 @@ class Clip:
         label = self.labels[index]
         return (self.images[index],) if label is None else (self.images[index], label)
 
-    def frame(self, index: int) -> ClipFrame:
+    def frame(self, index: int) -> Frame:
         """Decode frame ``index`` of a clip of pictures; errors as in ``frames``."""
         self._files.check(*self._paths(index))
         image, label = self.read_image(self.images[index]), self.labels[index]
         labels = None if label is None else self._labels(label, image)
         self._files.check(*self._paths(index))
-        seconds = index / self.classes.fps if self.classes is not None and self.classes.fps else None
-        return ClipFrame(index, self.view(image, index), None if labels is None else self.view(labels, index), seconds)
+        period = 1 / Fraction(self.classes.fps) if self.classes is not None and self.classes.fps else None
+        shown = None if labels is None else self.view(labels, index)
+        return Frame(index, self.view(image, index), index if period else None, period, labels=shown)
 
     def _labels(self, path: Path, image: Image) -> Labels:
         labels = self.read_labels(path)

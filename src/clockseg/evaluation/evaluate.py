@@ -12,7 +12,7 @@ from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_for
 from clockseg.clockwork.trace import Progress, Tally
-from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
 from clockseg.evaluation.flicker import Flickers, flicker_facts
 from clockseg.evaluation.labels import checked_labels, class_names, scored_classes
@@ -22,6 +22,7 @@ from clockseg.evaluation.values import Deviation, deviation
 from clockseg.showing.kind import checked_values, kind_of
 from clockseg.showing.stream import stream
 from clockseg.types import Array
+from clockseg.video.clip import Frame
 
 Schedules: TypeAlias = Mapping[str, ScheduleLike] | Sequence[tuple[str, ScheduleLike]]
 """Schedules by name; pairs where a name may occur twice."""
@@ -195,7 +196,7 @@ class _Scorer:
             if progress is not None:
                 progress(Progress(clip.name, done, expected, self._runs.lanes[-len(self._names)].tally))
 
-    def _see_numbers(self, frame: ClipFrame, outputs: Sequence[Any]) -> None:
+    def _see_numbers(self, frame: Frame, outputs: Sequence[Any]) -> None:
         height, width = frame.picture.shape[:2]
         nets = [lane.stream.net for lane in self._runs.lanes]
         truth, *values = (checked_values(*one, (width, height)) for one in zip(outputs, nets, strict=True))
@@ -208,7 +209,7 @@ class _Scorer:
             sums["deviation"] += deviation(shown, truth)
         self._flickers.see(frame.image, [truth, *values])
 
-    def _see_labels(self, frame: ClipFrame, outputs: Sequence[Any]) -> None:
+    def _see_labels(self, frame: Frame, outputs: Sequence[Any]) -> None:
         nets = [lane.stream.net for lane in self._runs.lanes]
         checked = (checked_labels(*one, frame) for one in zip(outputs, nets, strict=True))
         uncut, *shown = checked if self._lookup is None else (self._lookup[labels] for labels in checked)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, UsageError
 from clockseg.types import Labels
+from clockseg.video.clip import Frame
 
 
 def class_names(
@@ -50,7 +51,7 @@ def scored_classes(clip: Clip, names: tuple[str, ...], net: StagedNetwork) -> tu
         ) from None
 
 
-def checked_labels(output: Any, net: StagedNetwork, frame: ClipFrame | None = None) -> Labels:
+def checked_labels(output: Any, net: StagedNetwork, frame: Frame | None = None) -> Labels:
     """Return the output of ``net`` as an array if it is a label map, of the size of its ``frame``; else ``UsageError``.
 
     >>> from clockseg.clockwork.network import Stage

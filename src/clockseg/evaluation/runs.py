@@ -17,10 +17,10 @@ import numpy as np
 from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Tally
-from clockseg.datasets.clips import ClipFrame
 from clockseg.evaluation.cost import Meter
 from clockseg.showing.seeing import Shown, Stream
 from clockseg.showing.stream import stream
+from clockseg.video.clip import Frame
 from clockseg.video.colour import rgb
 
 
@@ -33,7 +33,7 @@ class Lane:
 
     def __init__(self, stream: Stream) -> None:
         self.stream, self.tally, self.multiply_adds = stream, Tally(stream.net.names), 0.0
-        self.waiting = deque[tuple[ClipFrame, Any]]()
+        self.waiting = deque[tuple[Frame, Any]]()
         self._meter = Meter(stream.net)
 
     def take(self, shown: Sequence[Shown]) -> None:
@@ -53,7 +53,7 @@ class Interleaving:
     >>> from clockseg.clockwork.network import Stage
     >>> net = StagedNetwork("one", (Stage("a", len),))
     >>> runs = Interleaving(net, [stream(net, frame_oracle)])
-    >>> [outputs for _, outputs in runs([ClipFrame(0, "x", None), ClipFrame(1, "y", None)])]
+    >>> [outputs for _, outputs in runs([Frame(0, "x"), Frame(1, "y")])]
     [[1, 1], [1, 1]]
     >>> [lane.tally.frames for lane in runs.lanes]
     [2, 2]
@@ -62,7 +62,7 @@ class Interleaving:
     def __init__(self, net: StagedNetwork, streams: Sequence[Stream]) -> None:
         self.lanes = [Lane(one) for one in (stream(net.uncut(), frame_oracle), *streams)]
 
-    def __call__(self, frames: Iterable[ClipFrame]) -> Iterator[tuple[ClipFrame, list[Any]]]:
+    def __call__(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, list[Any]]]:
         """Run the frames, and yield each that is done in all streams, with all outputs for it."""
         shape: tuple[int, ...] | None = None
         for number, frame in enumerate(frames):
@@ -81,7 +81,7 @@ class Interleaving:
             lane.take(lane.stream.end())
         yield from self._ready()
 
-    def _ready(self) -> Iterator[tuple[ClipFrame, list[Any]]]:
+    def _ready(self) -> Iterator[tuple[Frame, list[Any]]]:
         while all(lane.waiting for lane in self.lanes):
             row = [lane.waiting.popleft() for lane in self.lanes]
             yield row[0][0], [output for _, output in row]

@@ -21,12 +21,13 @@ from clockseg.clocks.maps import change, labels
 from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.step import fill
-from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.datasets.clips import Clip
 from clockseg.engines.compiled import CompiledPart
 from clockseg.errors import UsageError
 from clockseg.graph.part import GraphPart
 from clockseg.paper.export_fcn import MEAN as BGR_MEAN
 from clockseg.types import Array, Image, Labels
+from clockseg.video.clip import Frame
 
 MEAN = BGR_MEAN[::-1]
 """Mean RGB of PASCAL VOC, which the paper's networks subtract, and which is subtracted before pixels are compared."""
@@ -219,7 +220,7 @@ class _Seen(NamedTuple):
     labels: Labels | None
 
 
-def shot(net: StagedNetwork, name: str, frames: Iterable[ClipFrame], *, ignore: int = 255) -> Shot:
+def shot(net: StagedNetwork, name: str, frames: Iterable[Frame], *, ignore: int = 255) -> Shot:
     """Run each frame of one clip in full and compare it with the previous one.
 
     Places annotated as ``ignore`` in either frame are left out. A frame whose size differs from the previous one's is

@@ -21,13 +21,14 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.clockwork.step import Memory, fill, step
 from clockseg.clockwork.trace import Record, Tally
-from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.labels import scored_classes
 from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion
 from clockseg.execution.pipeline import segments
 from clockseg.paper.report import ORACLE, Row
 from clockseg.types import Array, Image, Labels
+from clockseg.video.clip import Frame
 
 
 def silent(text: str) -> None:
@@ -173,7 +174,7 @@ class _Run:
         return self._memory.record
 
 
-def _band(clip: Clip, frame: ClipFrame) -> Array:
+def _band(clip: Clip, frame: Frame) -> Array:
     """Return the pixels near a boundary of the human labels."""
     if clip.classes is None or frame.labels is None:
         raise DataError(f"{clip.path} has labels but no class names; add a classes.json next to it.")

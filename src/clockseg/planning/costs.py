@@ -16,9 +16,9 @@ from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record
-from clockseg.datasets.clips import ClipFrame
 from clockseg.planning.candidates import Family
 from clockseg.showing.stream import stream
+from clockseg.video.clip import Frame
 
 PERIOD = 3
 """While it is measured, a clock fires on every third frame, one after it on every sixth."""
@@ -50,7 +50,7 @@ class Costs:
 
 
 def measured(
-    reference: StagedNetwork, families: Mapping[Family, tuple[StagedNetwork, Schedule]], samples: Sequence[ClipFrame]
+    reference: StagedNetwork, families: Mapping[Family, tuple[StagedNetwork, Schedule]], samples: Sequence[Frame]
 ) -> Costs:
     """Medians over ``samples``, consecutive frames, each through the uncut ``reference`` and every family's network."""
     streams = {family: stream(net, forced(schedule)) for family, (net, schedule) in families.items()}

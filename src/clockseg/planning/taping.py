@@ -8,10 +8,11 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError
 from clockseg.planning.candidates import Candidate
 from clockseg.planning.trial import Slot, Taped
+from clockseg.video.clip import Frame
 from clockseg.video.threads import prefetch
 
 BLOCKS = 10
@@ -34,7 +35,7 @@ class Callbacks(NamedTuple):
     problem: Callable[[str], None] = lambda sentence: None
 
 
-def first_frame(clips: Sequence[Clip]) -> ClipFrame:
+def first_frame(clips: Sequence[Clip]) -> Frame:
     """Return the first frame, with its vectors if it has any; ``DataError`` if there is none."""
     for frame in chain.from_iterable(clip.frames(vectors=True) for clip in clips):
         return frame
@@ -132,7 +133,7 @@ def _runs(frames: int, taken: int, length: int) -> Sequence[range]:
 
 def _frames_of(
     clip: Clip, chosen: Iterator[Slot], vectors: bool, problem: Callable[[str], None]
-) -> Iterator[tuple[ClipFrame, Slot]]:
+) -> Iterator[tuple[Frame, Slot]]:
     """Decode a clip, and yield the frames that are ``chosen``."""
     wanted = {slot.frame: slot for slot in chosen}
     with closing(prefetch(clip.frames(problem=problem, vectors=vectors))) as frames:

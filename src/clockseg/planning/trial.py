@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.datasets.clips import ClipFrame
 from clockseg.evaluation.labels import checked_labels
 from clockseg.evaluation.metrics import AGREEMENT_SHARE, finite
 from clockseg.execution.recording import Recording, needs
@@ -23,6 +22,7 @@ from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Costs
 from clockseg.showing.played import play
 from clockseg.types import Array, Labels
+from clockseg.video.clip import Frame
 
 MOST_PIXELS = 130_000
 """Most pixels of a frame that are compared; larger frames are subsampled."""
@@ -123,7 +123,7 @@ class Taped:
     """
 
     def __init__(self, nets: Sequence[StagedNetwork], candidates: Sequence[Sequence[Candidate]], classes: int) -> None:
-        self._classes, self.slots, self.labels, self.samples = classes, list[Slot](), list[Labels](), list[ClipFrame]()
+        self._classes, self.slots, self.labels, self.samples = classes, list[Slot](), list[Labels](), list[Frame]()
         self.recordings: list[Recording] = []
         for net, each in zip(nets, candidates, strict=True):
             self.recordings.append(Recording(net, needs(net, [schedule_of(net, one) for one in each], outputs=True)))
@@ -135,7 +135,7 @@ class Taped:
         """Bytes of all recordings."""
         return sum(recording.store.bytes for recording in self.recordings)
 
-    def add(self, frame: ClipFrame, slot: Slot) -> None:
+    def add(self, frame: Frame, slot: Slot) -> None:
         """Run every network on one more frame and record it."""
         outputs = [one.add(frame.picture, vectors=frame.vectors, first=slot.first) for one in self.recordings]
         self.slots.append(slot)

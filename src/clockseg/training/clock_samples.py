@@ -16,11 +16,12 @@ from clockseg.clocks.maps import change
 from clockseg.clocks.rates import carried, skip_frame
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike
-from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, VideoError
 from clockseg.evaluation.labels import checked_labels
 from clockseg.execution.recording import Recording, needs
 from clockseg.types import Array
+from clockseg.video.clip import Frame
 
 Warn = Callable[[str], None]
 EVERY = 4
@@ -142,7 +143,7 @@ def lengths(clips: Sequence[Clip], warn: Warn) -> list[tuple[Clip, int]]:
     return found
 
 
-def decoded(clip: Clip, warn: Warn, *, vectors: bool = False) -> Iterator[ClipFrame]:
+def decoded(clip: Clip, warn: Warn, *, vectors: bool = False) -> Iterator[Frame]:
     """Yield the frames of ``clip`` without labels, up to the first that can't be decoded, of which ``warn`` is told."""
     try:
         yield from replace(clip, labels=(None,) * len(clip.images)).frames(problem=warn, vectors=vectors)

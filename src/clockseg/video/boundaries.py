@@ -36,9 +36,8 @@ def boundaries(
     """
     try:
         with open_input(path) as container:
-            chosen = video_stream(container)
-            keys = [] if chosen is None else _keys(container, chosen)
-            if chosen is None or not keys:
+            stream = video_stream(container)
+            if stream is None or not (keys := _keys(container, stream)):
                 return ()
             found: list[Fraction] = []
             # The first piece is not empty where the video begins after ``start``.
@@ -47,7 +46,7 @@ def boundaries(
                 if key - before >= seconds and (end is None or key < end):
                     found.append(key)
                     before = key
-            reached = all(any(_reached(container, chosen, key, back) for back in BACK_SECONDS) for key in found)
+            reached = all(any(_reached(container, stream, key, back) for back in BACK_SECONDS) for key in found)
             return tuple(found) if reached else ()
     except (av.FFmpegError, OSError):
         return ()

@@ -17,7 +17,7 @@ import numpy as np
 from clockseg.carry.vectors import Vectors
 from clockseg.errors import UsageError, VideoError
 from clockseg.files import SourceFiles, changed
-from clockseg.types import Image, Size
+from clockseg.types import Image, Labels, Size
 from clockseg.video.colour import Decoded
 from clockseg.video.decode import ALLOWED, Damage
 
@@ -77,7 +77,8 @@ class Frame:
     times (images, raw streams). ``duration``, in the same units: how long it is shown, where the input says.
     ``decode_seconds`` is what decoding it took. ``vectors``: what the codec says of its motion, where asked for; None where
     it tells nothing. ``pixel_aspect``: the width of a pixel by its height; the picture is as stored, a player stretches it.
-    ``file``: the name of the image file, None for frames of a video.
+    ``file``: the name of the image file, None for frames of a video. ``labels``: uint8 [h, w], the label map that a data set
+    has for it, None without one.
 
     >>> import numpy as np
     >>> frame = Frame(3, np.zeros((2, 3, 3), np.uint8), pts=120, time_base=Fraction(1, 1000), duration=40)
@@ -94,6 +95,7 @@ class Frame:
     duration: int | None = None
     pixel_aspect: Fraction = Fraction(1)
     file: str | None = None
+    labels: Labels | None = None
 
     @property
     def image(self) -> Image:

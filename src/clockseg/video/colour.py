@@ -14,7 +14,7 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from clockseg.carry.flow import shrunk
 from clockseg.errors import VideoError
 from clockseg.types import Array, Image, Size
-from clockseg.video.hdr import BT2020, Signal, ToSDR, signal_of
+from clockseg.video.hdr import BT2020, Signal, signal_of, to_sdr
 from clockseg.video.upright import AS_STORED, SideData, Upright
 
 # What a stream says of its matrix (ITU-T H.273 numbers) -> the swscale matrix of the same coefficients.
@@ -89,14 +89,13 @@ class ToRGB:
     """Converts pictures to upright uint8 RGB [h, w, 3], in the colours of BT.709.
 
     Matrix, range, primaries and transfer are the picture's own; without them BT.709 from 720 lines up, BT.601 below, limited
-    range. HDR becomes SDR, wide gamuts are brought to BT.709 (``ToSDR``). Alpha is dropped. ``crop``: the cut of the container;
+    range. HDR becomes SDR, wide gamuts are brought to BT.709 (``hdr.ToSDR``). Alpha is dropped. ``crop``: the cut of the container;
     ``upright``: how the last picture is shown. One swscale context serves all frames: one a frame lets the memory grow.
     """
 
     def __init__(self, max_pixels: int, crop: Upright = AS_STORED) -> None:
         self.max_pixels, self._crop = max_pixels, crop
         self._reformatter = VideoReformatter()
-        self._sdr: dict[Signal, ToSDR] = {}
         self.side_data = SideData()
         self._shape: tuple[int, int, int] | None = None
         self.upright = AS_STORED
@@ -129,9 +128,7 @@ class ToRGB:
         with self._lock:
             if signal.plain:
                 return upright(self._rgb(picture, signal, 8))
-            if signal not in self._sdr:
-                self._sdr[signal] = ToSDR(signal)
-            return upright(self._sdr[signal](self._rgb(picture, signal, 16)))
+            return upright(to_sdr(signal)(self._rgb(picture, signal, 16)))
 
     def _rgb(self, picture: av.VideoFrame, signal: Signal, bits: int) -> Array:
         """Convert the picture to RGB of its own primaries and transfer, 8 or 16 bits."""

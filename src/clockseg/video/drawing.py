@@ -87,6 +87,8 @@ class OverlayWriter(FrameWriter):
     ['overlay.mp4']
     """
 
+    _ending = ".mp4"
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -95,8 +97,8 @@ class OverlayWriter(FrameWriter):
         size: Size | None = None,
         options: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(path, ".mp4", fps)
-        self._size, self._options = size, options or {}
+        super().__init__(path, fps=fps, size=size)
+        self._options = options or {}
 
     def append(
         self,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +15,7 @@ import cv2
 import numpy as np
 
 from clockseg.errors import UsageError, VideoError
-from clockseg.types import Array, Labels, Size
+from clockseg.types import Array, Labels
 from clockseg.video.decode import Damage, open_input, pictures, reason, video_stream
 from clockseg.video.output import FrameWriter, writing, written
 
@@ -31,27 +30,19 @@ _WHOLE = {"level": "1", "g": "1"}
 
 
 class GreyWriter(FrameWriter):
-    """Writes maps losslessly as FFV1 in Matroska, at ``fps`` (None: 25) or at their own times.
+    """Writes maps losslessly as FFV1 in Matroska. ``_pixels``: "gray" for uint8 [h, w], "gray16le" for uint16."""
 
-    ``size``: (w, h) of all maps, None: of the first one. ``_pixels``: "gray" for uint8 [h, w], "gray16le" for uint16.
-    """
-
+    _ending = ".mkv"
     _pixels: Format
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
-    ) -> None:
-        super().__init__(path, ".mkv", fps)
-        self._size, self._metadata = size, dict[str, str]()
-
-    def _write(self, values: Array, pts_seconds: float | None, duration_seconds: float | None) -> None:
+    def _write(self, values: Array, pts_seconds: float | None, duration_seconds: float | None, **metadata: str) -> None:
         with writing(self._path):
             if self._stream is None:
                 options = {**(_SLICED if min(values.shape) > 1 else _WHOLE), "coder": _CODER[self._pixels]}
                 size = values.shape[1], values.shape[0]
                 # Beside the network all cores are busy, and more threads cost more time than they save.
                 self._stream = self._started("ffv1", self._pixels, size, options=options, threads=1)
-                self._stream.metadata.update(self._metadata)
+                self._stream.metadata.update(metadata)
             frame = av.VideoFrame.from_ndarray(values, format=self._pixels)
             frame.color_range = 2  # full range: no player or reader has a reason to stretch it
             self._put(frame, pts_seconds, duration_seconds)
@@ -177,7 +168,6 @@ class ValueWriter(GreyWriter):
         if self._size is None or self._stream is None:
             height, width = values.shape[-2:]
             self._size, self._channels = self._size or (width, height), values.shape[:-2]
-            self._metadata = {} if values.ndim == 2 else {_CHANNELS: str(len(values))}
         if values.shape[:-2] != self._channels:
             raise UsageError(
                 f"a map of shape {list(values.shape)} after one of {list(self._channels)} channels; give as many channels."
@@ -185,7 +175,9 @@ class ValueWriter(GreyWriter):
         values = resized_values(values, self._size)
         self.clipped += int(np.count_nonzero(np.isfinite(values) & (np.abs(values) > LARGEST)))
         halves = np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), values).astype("<f2")
-        self._write(halves.reshape(-1, values.shape[-1]).view(_WORD), pts_seconds, duration_seconds)
+        words = halves.reshape(-1, values.shape[-1]).view(_WORD)
+        channels = {_CHANNELS: str(len(values))} if values.ndim == 3 else {}
+        self._write(words, pts_seconds, duration_seconds, **channels)
 
 
 def read_values(path: str | os.PathLike[str]) -> Iterator[Array]:

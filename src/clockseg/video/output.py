@@ -176,15 +176,20 @@ def partial_file(path: Path, ending: str) -> Iterator[OutputContainer]:
 class FrameWriter(CloseOrAbort):
     """A video file with one stream, which starts with the first frame; without any frame there is no file.
 
-    ``ending``: of ``CONTAINERS``; ``fps``: the rate of frames without a time (None: 25).
+    ``fps``: the rate of frames without a time (None: 25); ``size``: (w, h) of all frames, None: of the first one.
+    ``_ending``: of ``CONTAINERS``.
     """
 
-    def __init__(self, path: str | os.PathLike[str], ending: str, fps: Fraction | float | None) -> None:
-        self._path, self._kind = Path(path), CONTAINERS[ending]
+    _ending: str
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
+    ) -> None:
+        self._path, self._kind, self._size = Path(path), CONTAINERS[self._ending], size
         self._fps = Fraction(fps or 25).limit_denominator(100_000)
         self._stream: av.VideoStream | None = None
         self._open = ExitStack()
-        self._container = self._open.enter_context(partial_file(self._path, ending))
+        self._container = self._open.enter_context(partial_file(self._path, self._ending))
         self._times = Timestamps(self._kind.unit, fps=self._fps)
 
     def _started(self, codec: str, pixels: str, size: Size, *, options: dict[str, str], threads: int) -> av.VideoStream:
