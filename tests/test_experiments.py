@@ -27,7 +27,7 @@ from clockseg.paper.methods import (
     pipelines,
     score,
 )
-from clockseg.paper.report import ORACLE, Report, Row, cells, comma_separated, find, records, relative_loss, write
+from clockseg.paper.report import ORACLE, Report, Row, cells, find, records, relative_loss, write
 from clockseg.paper.tables import RATES, TABLES
 from symbolic import frames_of, network
 from toy_networks import CLASSES, toy, write_clip
@@ -148,7 +148,7 @@ def test_report_is_written_whole(tmp_path):
     files = write(report, tmp_path / "out", command="clockseg reproduce tiny")
     assert (
         sorted(file.name for file in files)
-        == ["tiny.csv", "tiny.json", "tiny.md"]
+        == ["tiny.json", "tiny.md"]
         == sorted(file.name for file in (tmp_path / "out").iterdir())
     )
     facts = json.loads((tmp_path / "out/tiny.json").read_text())
@@ -160,7 +160,6 @@ def test_report_is_written_whole(tmp_path):
 
 def test_columns_without_figures_are_left_out():
     assert cells(records([Row("NYUDv2", SKIP, "paper", 27.7)]))[0] == ["data", "method", "source", "mean IU"]
-    assert comma_separated(Report("none", "", "")) == ""
 
 
 def test_labels_of_the_network_are_mapped_before_the_histogram(clip):

@@ -204,15 +204,12 @@ def test_rank_correlation_within_shots_without_their_first_frames() -> None:
     assert rank_correlation([1, np.nan], [1, 2]) is None
 
 
-def test_the_curves_are_of_the_stillest_and_the_most_moving_shot() -> None:
+def test_shots_are_ordered_by_motion() -> None:
     fast, slow, middle = (
         replace(series_shot([0, level], pixels=[0, level]), name=name)
         for name, level in (("fast", 0.9), ("slow", 0.1), ("middle", 0.5))
     )
-    curves = velocity_of(fast, slow, middle).facts()["curves"]
-    assert (curves["low_motion"]["shot"], curves["high_motion"]["shot"]) == ("slow", "fast")
-    assert curves["high_motion"]["stages"] == [[0, 0.9]]
-    assert curves["high_motion"]["output"] == [None, None]
+    assert [shot.name for shot in velocity_of(fast, slow, middle).by_motion()] == ["slow", "middle", "fast"]
 
 
 def test_clips_are_shots(tmp_path: Path) -> None:
@@ -223,7 +220,7 @@ def test_clips_are_shots(tmp_path: Path) -> None:
     assert [(one.name, one.indices) for one in found.shots] == [("a", (0, 1, 2, 3)), ("b", (0, 1, 2))]
     assert (found.stages, told) == (("one", "two", "three"), [])
     assert found.facts()["labels"]["mean"] > 0
-    assert velocity(TOY, []).facts()["curves"] == {}
+    assert velocity(TOY, []).facts()["shots"] == []
 
 
 # Depth.
@@ -275,16 +272,13 @@ def told(capsys: pytest.CaptureFixture[str], *args: object, code: int = 0) -> di
 
 def test_json_is_exactly_what_is_documented(capsys, videos, network) -> None:
     found = told(capsys, *videos, "--network", network, "--engine", "onnxruntime")
-    assert list(found) == [
-        "engine", "network", "pixels", "stages", "output", "labels", "shots", "curves",
-    ]  # fmt: skip
+    assert list(found) == ["engine", "network", "pixels", "stages", "output", "labels", "shots"]
     assert [stage["depth"] for stage in found["stages"]] == [1, 2, 4]
     assert list(found["stages"][0]) == [
         "stage", "depth", "mean", "deviation", "exceeds_deepest", "rank_correlation_deepest",
         "rank_correlation_output",
     ]  # fmt: skip
     assert found["labels"] == {"mean": None, "deviation": None}
-    assert found["curves"]["high_motion"]["shot"] == "fast"
     assert [one["frames"] for one in found["shots"]] == [6, 6]
     assert found["pixels"]["mean"] == pytest.approx(sum(one["pixels"] for one in found["shots"]) / 2)
 

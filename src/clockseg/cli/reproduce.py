@@ -44,7 +44,7 @@ With --standin, the same protocols run with the bundled network and need no weig
 on every frame in DIR/camvid/val (CLIP/images/*, CLIP/labels/*.png, classes.json); velocity and adaptive-videos
 run on any videos in DIR, DIR/videos or DIR/davis, for example "--standin --data demo" after make demo.
 
---out writes NAME.md, NAME.csv, NAME.json and the figures (pip install '.[plots]' in the clone). Stand-ins take one to ten
+--out writes NAME.md, NAME.json and the figures (pip install '.[plots]' in the clone). Stand-ins take one to ten
 minutes each on two cores, the paper's own data many hours without a GPU."""
 
 

@@ -24,10 +24,6 @@ from clockseg.video.clip import Frame
 from clockseg.video.read import open_clip
 
 
-def ignore_problem(sentence: str) -> None:
-    """Ignore a sentence on what could not be decoded."""
-
-
 def read_picture(path: Path) -> Image:
     """Read an image file, uint8 RGB [h, w, 3]; ``VideoError`` or ``DataError`` if it cannot be decoded completely."""
     with open_clip(path) as picture:
@@ -100,7 +96,7 @@ class Clip:
         with self.open() as video:
             return video.expected(self.every, self.limit)
 
-    def frames(self, *, problem: Callable[[str], None] = ignore_problem, vectors: bool = False) -> Iterator[Frame]:
+    def frames(self, *, problem: Callable[[str], None] = lambda text: None, vectors: bool = False) -> Iterator[Frame]:
         """Yield the frames in order, each decoded when it is asked for; ``index`` counts before any subsampling.
 
         ``vectors``: with the motion vectors of a video of which every frame is taken, if its decoder exports them. ``problem``

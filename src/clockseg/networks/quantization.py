@@ -21,7 +21,7 @@ import onnx
 
 from clockseg.clocks.maps import relative_difference
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.datasets.clips import Clip, ignore_problem
+from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.evaluation.cost import CONCLUDE, part_seconds
 from clockseg.evaluation.metrics import Confusion, confusion, finite
@@ -92,8 +92,8 @@ def quantize(
     threads: int | None = None,
     size: WorkingSize | None = None,
     repeat: int = 20,
-    say: Callable[[str], None] = ignore_problem,
-    problem: Callable[[str], None] = ignore_problem,
+    say: Callable[[str], None] = lambda text: None,
+    problem: Callable[[str], None] = lambda text: None,
 ) -> Quantization:
     """Write ``network`` in 8 bits as ``out`` (NAME.onnx) and its sidecar; ``clips`` need no labels.
 
@@ -146,7 +146,7 @@ def _seconds(before: float, now: float) -> dict[str, float]:
 
 
 def gather(
-    clips: Sequence[Clip], framing: Framing, *, frames: int = 60, problem: Callable[[str], None] = ignore_problem
+    clips: Sequence[Clip], framing: Framing, *, frames: int = 60, problem: Callable[[str], None] = lambda text: None
 ) -> tuple[list[Tensors], list[Tensors]]:
     """Choose at most ``frames`` to calibrate on, and others between them to judge by, spread evenly over all ``clips``.
 

@@ -114,8 +114,7 @@ class Velocity:
 
     def facts(self) -> dict[str, Any]:
         """Return plain values for ``clockseg velocity --json``; None where nothing was measured."""
-        ordered, spreads = self.by_motion(), [one._asdict() for one in self.spreads()]
-        ends = {"low_motion": ordered[0], "high_motion": ordered[-1]} if ordered else {}
+        spreads = [one._asdict() for one in self.spreads()]
         return {
             "network": self.network,
             **_by_depth(spreads),
@@ -124,10 +123,6 @@ class Velocity:
                 {"shot": shot.name, "frames": len(shot.indices), **_by_depth(map(self.mean, shot.series))}
                 for shot in self.shots
             ],
-            "curves": {
-                name: {"shot": shot.name, "frames": list(shot.indices), **_by_depth(map(_plain, shot.series))}
-                for name, shot in ends.items()
-            },
         }
 
     def _stage_facts(self, index: int, spread: dict[str, Any]) -> dict[str, Any]:
@@ -148,10 +143,6 @@ def _by_depth(values: Iterable[Any]) -> dict[str, Any]:
     """Return one value for each of ``Velocity.names`` as JSON has them."""
     pixels, *stages, output, labels = values
     return {"pixels": pixels, "stages": stages, "output": output, "labels": labels}
-
-
-def _plain(series: Array) -> list[float | None]:
-    return [None if math.isnan(value) else value for value in series.tolist()]
 
 
 def velocity(net: StagedNetwork, clips: Iterable[Clip], *, warn: Callable[[str], None] = warnings.warn) -> Velocity:

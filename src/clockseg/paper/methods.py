@@ -31,10 +31,6 @@ from clockseg.types import Array, Image, Labels
 from clockseg.video.clip import Frame
 
 
-def silent(text: str) -> None:
-    """Ignore the progress."""
-
-
 @dataclass(frozen=True)
 class Method:
     """One row: a network, whole or truncated, under a schedule.
@@ -91,7 +87,7 @@ def score(
     *,
     classes: int,
     first_scored: int = 0,
-    say: Callable[[str], None] = silent,
+    say: Callable[[str], None] = lambda text: None,
 ) -> list[Score]:
     """Score each method on the labelled frames of all clips from frame ``first_scored`` on.
 

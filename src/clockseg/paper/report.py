@@ -1,13 +1,11 @@
 """Reports of experiments: rows of the paper's tables, published and measured, its claims about them, and the files written.
 
-A report is a table on the terminal, and NAME.md, NAME.csv, NAME.json and figures in a folder.
+A report is a table on the terminal, and NAME.md, NAME.json and figures in a folder.
 """
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
@@ -198,7 +196,7 @@ def write(report: Report, folder: Path, *, command: str) -> list[Path]:
             figure.draw(folder / figure.file)
         found = [folder / figure.file for figure in report.figures]
         facts = json.dumps(report.facts(), indent=1, allow_nan=False) + "\n"
-        texts = {".json": facts, ".csv": comma_separated(report), ".md": markdown(report, command=command)}
+        texts = {".json": facts, ".md": markdown(report, command=command)}
         for suffix, text in texts.items():
             path = folder / f"{report.name}{suffix}"
             with whole(path) as part:
@@ -207,16 +205,6 @@ def write(report: Report, folder: Path, *, command: str) -> list[Path]:
     except OSError as error:
         raise DataError(f"{folder} cannot be written ({error}). Give a writable folder with --out.") from error
     return found
-
-
-def comma_separated(report: Report) -> str:
-    """Return the rows as CSV, with full precision."""
-    out = io.StringIO()
-    if found := report.records:
-        writer = csv.DictWriter(out, list(found[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
-    return out.getvalue()
 
 
 def markdown(report: Report, *, command: str) -> str:

@@ -16,7 +16,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
 from clockseg.datasets.translated import translate
 from clockseg.errors import DataError
-from clockseg.paper.methods import Method, Networks, measured, score, silent
+from clockseg.paper.methods import Method, Networks, measured, score
 from clockseg.paper.report import Row
 
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
@@ -44,7 +44,7 @@ class Source:
     filled: int = 1
     balanced: bool = False
 
-    def rows(self, methods: Sequence[Method], *, say: Callable[[str], None] = silent) -> list[Row]:
+    def rows(self, methods: Sequence[Method], *, say: Callable[[str], None]) -> list[Row]:
         """Return the measured row of each method on these clips; the first method is the frame oracle."""
         scores = score(methods, self.clips, classes=self.classes, first_scored=self.first_scored, say=say)
         return measured(self.name, methods, scores)
@@ -65,7 +65,7 @@ class Setting:
     step: int = STEP
     distances: tuple[int, ...] = DISTANCES
     longest: int = LONGEST
-    say: Callable[[str], None] = silent
+    say: Callable[[str], None] = lambda text: None
 
     @property
     def notes(self) -> tuple[str, ...]:
