@@ -20,54 +20,17 @@ _KINDS = {2: "colours", _PALETTE: "a palette", 4: "grey with transparency", 6: "
 """What a PNG holds besides grey, by its colour type."""
 
 
-def read_labels_png(path: Path) -> Labels:
+def read_labels_png(path: Path, *, palette: bool = False) -> Labels:
     """Read a label map from a PNG of one byte per pixel: the grey value is the class id, uint8 [h, w].
 
-    ``DataError`` for anything else, so that colours, palette indices or scaled values are not taken for ids, and for a
-    file that is cut off or damaged.
+    ``palette``: read a PNG with a palette too, whose *index* is the class id. ``DataError`` for anything else, so that colours,
+    palette indices or scaled values are not taken for ids, and for a file that is cut off or damaged.
 
     >>> read_labels_png(Path("nowhere.png"))
     Traceback (most recent call last):
         ...
     clockseg.errors.DataError: label nowhere.png can't be read (No such file or directory).
     """
-    return _read(path, palette=False)
-
-
-def read_index_png(path: Path) -> Labels:
-    """Read a label map from a PNG with a palette, as in PASCAL and DAVIS: the *index* is the class id, uint8 [h, w].
-
-    Use this only for data sets whose ids are known to be indices. A grey PNG is read as by ``read_labels_png``, because some
-    copies of these data sets have lost the palette. ``DataError`` as there.
-    """
-    return _read(path, palette=True)
-
-
-@dataclass(frozen=True)
-class Mapped:
-    """Reads label maps whose stored ids differ from the class ids.
-
-    ``ids``: the class id of each stored id; ``others``: that of all other stored ids, None to keep those.
-
-    >>> Mapped({0: 255, 7: 0}).table[:9].tolist()
-    [255, 1, 2, 3, 4, 5, 6, 0, 8]
-    """
-
-    ids: Mapping[int, int]
-    others: int | None = None
-    read: Callable[[Path], Labels] = read_labels_png
-
-    @property
-    def table(self) -> Labels:
-        """The class id of every stored id, uint8 [256]."""
-        return np.array([self.ids.get(id, id if self.others is None else self.others) for id in range(256)], np.uint8)
-
-    def __call__(self, path: Path) -> Labels:
-        """Read the label map in a file, uint8 [h, w]."""
-        return self.table[self.read(path)]
-
-
-def _read(path: Path, *, palette: bool) -> Labels:
     import av
 
     from clockseg.video.decode import open_for_reading
@@ -92,6 +55,35 @@ def _read(path: Path, *, palette: bool) -> Labels:
     found = frame.to_ndarray()
     # Of a picture with a palette: its indices and its colours.
     return np.ascontiguousarray(found[0] if frame.format.name == "pal8" else found, np.uint8)
+
+
+def read_index_png(path: Path) -> Labels:
+    """Read a label map as in PASCAL and DAVIS: ids are indices of a palette, or grey in copies that have lost it."""
+    return read_labels_png(path, palette=True)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """Reads label maps whose stored ids differ from the class ids.
+
+    ``ids``: the class id of each stored id; ``others``: that of all other stored ids, None to keep those.
+
+    >>> Mapped({0: 255, 7: 0}).table[:9].tolist()
+    [255, 1, 2, 3, 4, 5, 6, 0, 8]
+    """
+
+    ids: Mapping[int, int]
+    others: int | None = None
+    read: Callable[[Path], Labels] = read_labels_png
+
+    @property
+    def table(self) -> Labels:
+        """The class id of every stored id, uint8 [256]."""
+        return np.array([self.ids.get(id, id if self.others is None else self.others) for id in range(256)], np.uint8)
+
+    def __call__(self, path: Path) -> Labels:
+        """Read the label map in a file, uint8 [h, w]."""
+        return self.table[self.read(path)]
 
 
 def _check_header(data: bytes, path: Path, palette: bool) -> None:

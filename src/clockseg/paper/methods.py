@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, repeat, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,23 +143,21 @@ class _Run:
     """One run of a method over a clip."""
 
     def __init__(self, method: Method, start: int) -> None:
-        self.net = method.net
-        stages = len(method.net)
-        self._schedule = schedule_for(method.schedule, stages)
-        self._startup = [schedule_for(schedule, stages) for schedule in method.startup]
-        self._start = start
+        self._net, self._start = method.net, start
+        # That of the fill, those of the frames right after it, and that of all others.
+        schedules = (method.schedule, *method.startup), repeat(method.schedule)
+        self._schedules = (schedule_for(one, len(method.net)) for one in chain(*schedules))
         self._memory: Memory | None = None
 
     def output(self, t: int, image: Image) -> Labels | None:
         """Return the labels for frame t; None before the start of the run."""
         if t < self._start:
             return None
+        schedule = next(self._schedules)
         if self._memory is None:
-            output, self._memory = fill(self.net, self._schedule, image)
+            output, self._memory = fill(self._net, schedule, image)
         else:
-            since = self._memory.t
-            schedule = self._startup[since] if since < len(self._startup) else self._schedule
-            output, self._memory = step(self.net, schedule, self._memory, image)
+            output, self._memory = step(self._net, schedule, self._memory, image)
         return np.asarray(output)
 
     @property
