@@ -1,9 +1,7 @@
 """Accuracy of the adaptive clock by firing rate and cost (the paper's figure).
 
-Protocol: YouTube-Objects as in ``tables``, thresholds 0 and .10 to .50; next to each share of full frames stands its cost,
-because other frames still run the first two stages. The points (1,1,n) fire as often, but by a counter; the pixel clock has
-thresholds that give it the adaptive clock's rates. Command: ``clockseg reproduce adaptive-curve --data DIR --weights DIR``.
-Cost: some 40,000 passes of FCN-8s; about 3 seconds each on two cores, .1 on a GPU.
+Data as in ``tables``, thresholds 0 and .10 to .50; ``PROTOCOL`` says the rest. Command: ``clockseg reproduce adaptive-curve
+--data DIR --weights DIR``. Cost: some 40,000 passes of FCN-8s; about 3 seconds each on two cores, .1 on a GPU.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Single videos under the adaptive clock: how often it fires, and what that costs (the paper's figure and its supplement).
 
-Protocol: the threshold of .25 (of the stand-in `street`: .15) for every video; fire rate over the frames after the
-first; mean IU against labels where there are any, and agreement with the frame oracle. The foil is a clock on pixels at
-the same threshold; the paper shows one and defines none (``PixelChange``). Command: ``clockseg reproduce adaptive-videos
---data DIR --weights DIR``. Cost: four passes of FCN-8s a frame.
+``PROTOCOL`` says how. Command: ``clockseg reproduce adaptive-videos --data DIR --weights DIR``. Cost: four passes of FCN-8s a
+frame.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """The velocity of each depth of the network next to its accuracy (the paper's Table 1 and its figure of curves).
 
-Protocol: every frame of every shot against the previous one, by the argmax of each stage's uncropped scores; pixels by
-their relative difference. The first frame of a shot, compared with itself, counts, as in the authors' code. Mean over frames,
-then mean and deviation over shots. Accuracy: mean IU of the networks that end after the first and second stage, and of the
-whole one. Command: ``clockseg reproduce velocity --data DIR --weights DIR``. Cost: one pass of FCN-8s for each of the 10,167
-frames of YouTube-Objects; about 3 seconds each on two cores, .1 on a GPU.
+``PROTOCOL`` and ``clockseg.paper.feature_velocity`` say how. Command: ``clockseg reproduce velocity --data DIR --weights DIR``.
+Cost: one pass of FCN-8s for each of the 10,167 frames of YouTube-Objects; about 3 seconds each on two cores, .1 on a GPU.
 """
 
 from __future__ import annotations
