@@ -79,22 +79,12 @@ def optical_flow(now: Array, before: Array, *, sparse: bool = False, finest: int
 
     ``finest``: how often the pictures are halved before they are matched; the flow is enlarged again.
     """
-    return np.asarray(_dis(sparse, finest, now.shape).calc(now, before, None))
+    return np.asarray(_dis(threading.get_ident(), sparse, finest, now.shape).calc(now, before, None))
 
 
-SIZES = 4
-"""Picture sizes for which a thread keeps its DIS instances."""
-_own = threading.local()
-
-
-def _dis(sparse: bool, finest: int, shape: tuple[int, ...]) -> Any:
+@lru_cache(maxsize=16)
+def _dis(thread: int, sparse: bool, finest: int, shape: tuple[int, ...]) -> Any:
     """Return one instance per thread, since it has buffers, and per size, since a tiny picture changes its settings for good."""
-    if not hasattr(_own, "dis"):
-        _own.dis = lru_cache(maxsize=SIZES)(_made)
-    return _own.dis(sparse, finest, shape)
-
-
-def _made(sparse: bool, finest: int, shape: tuple[int, ...]) -> Any:
     cv2 = opencv()
     made = cv2.DISOpticalFlow_create(cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST)
     made.setFinestScale(finest)

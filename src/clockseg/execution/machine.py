@@ -7,8 +7,7 @@ import gc
 import os
 import platform
 import sys
-from collections.abc import Callable
-from functools import cache
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -76,15 +75,5 @@ def release_memory() -> None:
     >>> release_memory()
     """
     gc.collect()
-    trim = _trim()
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def _trim() -> Callable[[int], int] | None:
-    try:
-        found: Callable[[int], int] = ctypes.CDLL("libc.so.6").malloc_trim
-    except (OSError, AttributeError):
-        return None
-    return found
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -62,14 +62,8 @@ class Instances:
 
     def only(self, which: Any) -> Instances:
         """Return the instances that an index array or a mask of bools selects."""
-        return Instances(
-            self.classes[which],
-            self.scores[which],
-            self.boxes[which],
-            self.soft[..., which],
-            self.size,
-            self.ids[which],
-        )
+        found = {name: getattr(self, name)[which] for name in ("classes", "scores", "boxes", "ids")}
+        return replace(self, soft=self.soft[..., which], **found)
 
     def mask(self, index: int) -> Array:
         """Return the mask of one instance at the size of the frame, bool [H, W]."""

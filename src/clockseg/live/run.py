@@ -101,12 +101,17 @@ def live(
     """
     found = [source(text) for text in sources]
     _check(found, latency_seconds, lookahead)
+    if write and out is None:
+        raise UsageError(f"write {', '.join(write)} without a folder; give one.")
     schedule, carry = _carrying(schedule, carry, len(net), lookahead, partial(on_message, found[0]))
     with ExitStack() as stack:
-        recorders = _recorders(found, net, out, write, overwrite, stack)
-        changed, channels, began = threading.Condition(), list[Channel](), time.perf_counter()
+        changed, began = threading.Condition(), time.perf_counter()
+        channels, recorders, taken = list[Channel](), list[Recorder | None](), set[Path]()
         made = partial(_schedule, schedule, carry, channels, latency_seconds)
         for one in found:
+            folder = None if out is None else out / free_name(Path(one.stem), taken)
+            recorder = None if folder is None else Recorder(folder, one, net, write=write, overwrite=overwrite)
+            recorders.append(recorder and stack.enter_context(recorder))
             feed = Feed(
                 partial(connect, one, options=options, max_pixels=max_pixels),
                 drop,
@@ -176,26 +181,6 @@ def _schedule(
         return Room(together / SHARE, latency - channel.age(), latency)
 
     return carried(OnTime(room), carry)
-
-
-def _recorders(
-    found: Sequence[Source],
-    net: StagedNetwork,
-    out: Path | None,
-    write: Sequence[str],
-    overwrite: bool,
-    stack: ExitStack,
-) -> list[Recorder | None]:
-    if out is None:
-        if write:
-            raise UsageError(f"write {', '.join(write)} without a folder; give one.")
-        return [None] * len(found)
-    taken: set[Path] = set()
-    folders = [out / free_name(Path(one.stem), taken) for one in found]
-    return [
-        stack.enter_context(Recorder(folder, one, net, write=write, overwrite=overwrite))
-        for folder, one in zip(folders, found, strict=True)
-    ]
 
 
 def _in_turn(channels: Sequence[Channel], changed: threading.Condition, until: Until) -> Iterator[int]:
