@@ -1,9 +1,8 @@
 """Carry: how cached values are propagated to the current frame."""
 
-from clockseg.carry.auto import Auto, settled
-from clockseg.carry.codec import Codec
+from clockseg.carry.codec import Auto, Codec
 from clockseg.carry.flow import Flow
-from clockseg.carry.interpolate import Interpolate, at_once
+from clockseg.carry.interpolate import Interpolate, at_once, settled
 from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.spec import parse_carry
 from clockseg.carry.vectors import Vectors

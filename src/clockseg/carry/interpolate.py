@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
 
+from clockseg.carry.codec import Auto
 from clockseg.carry.warp import AlongMotion, Estimator, Warp
 from clockseg.clockwork.carry import Carry, Of
 from clockseg.errors import UsageError
@@ -54,3 +55,14 @@ def at_once(carry: Carry) -> Carry:
     warp(flow, of="output")
     """
     return Warp(carry.motion, of="output") if isinstance(carry, Interpolate) else carry
+
+
+def settled(carry: Carry, vectors: Any) -> Carry:
+    """Return ``carry``, with ``auto`` replaced by its choice for a stream whose frames have these vectors.
+
+    >>> print(settled(Warp(Auto(), of="fused"), None))
+    warp(flow, of="fused")
+    """
+    if isinstance(carry, Warp | Interpolate) and isinstance(carry.motion, Auto):
+        return replace(carry, motion=carry.motion.choice(vectors))
+    return carry

@@ -6,8 +6,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
-from clockseg.carry.auto import Auto
-from clockseg.carry.codec import Codec
+from clockseg.carry.codec import Auto, Codec
 from clockseg.carry.flow import Flow
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.warp import Warp

@@ -28,9 +28,9 @@ MOST_THREADS = 96
 QUIET_SECONDS = 20.0
 """A connection without any traffic for so long is closed."""
 _FILES = {
-    "/": ("index.html", "text/html"),
-    "/live.css": ("live.css", "text/css"),
-    "/live.js": ("live.js", "text/javascript"),
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/live.css": ("live.css", "text/css; charset=utf-8"),
+    "/live.js": ("live.js", "text/javascript; charset=utf-8"),
 }
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -189,14 +189,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(HTTPStatus.BAD_REQUEST, b"Ask for /new?source=N&after=NUMBER.")
 
-    def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain") -> None:
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
         self.send_response(status)
-        text = kind.startswith("text/") or kind == "application/json"
-        headers = _HEADERS | {
-            "Content-Type": f"{kind}; charset=utf-8" if text else kind,
-            "Content-Length": str(len(body)),
-        }
-        for name, value in headers.items():
+        for name, value in (_HEADERS | {"Content-Type": kind, "Content-Length": str(len(body))}).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
