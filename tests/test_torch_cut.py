@@ -552,7 +552,7 @@ def test_segformer_b0_in_its_four_stages() -> None:
     assert [list(stage.head.names) for stage in net.stages] == [
         [f"decode_head.linear_fuse.term{term}.product"] for term in (4, 3, 2, 1)
     ]
-    work = net.stages[0].body.function.source.first.program.graph.work
+    work = net.stages[0].body.source.first.program.graph.work
     assert sum(work.values()) == 91_484_160  # of 158,724,096 unsplit
     for size in ((96, 64), (128, 96)):
         assert apart(net(image(size)), module(image(size)).logits) <= CLOSE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -76,15 +76,14 @@ class _Builder:
     weights: dict[tuple[str, Any], Any] = field(default_factory=dict)
 
     def part(self, name: str, part: Any) -> Part:
-        piece = part.function.piece if isinstance(part.function, _CompiledPiece) else part.function
-        made: Part = replace(part, function=_CompiledPiece(name, piece, self), device=self.device, trains=False)
+        made: Part = replace(part, run=_Compiled(name, self), device=self.device, trains=False)
         return made
 
-    def runner(self, piece: Any, size: tuple[int, ...]) -> Run:
-        """Return the function that computes ``piece`` for frames of ``size``, under autocast in the builder's precision."""
+    def runner(self, part: Any, size: tuple[int, ...]) -> Run:
+        """Return the function that computes ``part`` for frames of ``size``, under autocast in the builder's precision."""
         low = self.dtype != self.torch.float32
         with self.torch.inference_mode(False), self.torch.no_grad():
-            frozen = piece.frozen(size, self.weight, self.device)
+            frozen = part.frozen(size, self.weight, self.device)
             made = self.torch.compile(frozen, dynamic=False) if self.compile else frozen
 
         def call(*given: Any) -> Any:
@@ -108,17 +107,16 @@ class _Builder:
         return made
 
 
-class _CompiledPiece:
-    """A piece of a cut module, compiled at the first frame of each size."""
+class _Compiled:
+    """Computes a part of a cut module, compiled at the first frame of each size."""
 
-    def __init__(self, name: str, piece: Any, builder: _Builder) -> None:
-        self.name, self.piece, self.builder = name, piece, builder
+    def __init__(self, name: str, builder: _Builder) -> None:
+        self.name, self.builder = name, builder
         self.runners = PerSize[tuple[int, ...], Any]()
 
-    def __call__(self, maps: dict[str, Any], size: tuple[int, ...]) -> dict[str, Any]:
-        given = [maps[name] for name in self.piece.inputs]
+    def __call__(self, part: Any, size: tuple[int, ...], given: Sequence[Any]) -> Any:
         try:
-            made = self.runners.run(size, partial(self.builder.runner, self.piece), *given, most=SIZES)
+            return self.runners.run(size, partial(self.builder.runner, part), *given, most=SIZES)
         except ClocksegError:
             raise
         except Exception as error:  # torch.compile raises many types
@@ -128,5 +126,3 @@ class _CompiledPiece:
             raise NetworkError(
                 f"torch can't run part {self.name!r} at {size[0]}x{size[1]} ({first_line(error)}).{remedy}"
             ) from error
-        found: dict[str, Any] = self.piece.named(made, given)
-        return found

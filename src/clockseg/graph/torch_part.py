@@ -7,7 +7,7 @@ a tensor from its last side to its first, which starts with the same two.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -16,14 +16,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clockseg.errors import UsageError
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS
+from clockseg.graph.torch_export import check_shape, pick
+from clockseg.graph.torch_extraction import Settle, Tensors, frozen, shared
+from clockseg.graph.torch_source import WHOLE, Inside, Source
 from clockseg.types import Array
 
 Maps: TypeAlias = Mapping[str, Any]
 """What passes between parts: maps by name, tensors or numpy arrays, and the frame's size."""
-Function: TypeAlias = Callable[[dict[str, Tensor], tuple[int, ...]], dict[str, Tensor]]
-"""Maps by name and the frame's size -> maps by name."""
+Step: TypeAlias = Callable[[Tensor], Tensor]
+Run: TypeAlias = Callable[["TorchPart", tuple[int, ...], Sequence[Tensor]], Tensors]
+"""Computes a part, for frames of a size, from its inputs in their order."""
 
 
 def _after_fork() -> None:
@@ -51,34 +55,115 @@ def device_called(name: str) -> torch.device:
 
 @dataclass(frozen=True)
 class TorchPart:
-    """A part that computes in torch: ``function`` takes maps by name and the frame's size, and gives maps by name.
+    """A part of the cut module ``source`` that computes in torch: a stage, a group, ``FINISH`` or ``WHOLE``, by its ``name``.
 
-    ``device``: where maps are brought to; None: ``function`` sees to that. ``arrays``: what it makes leaves as numpy
-    arrays; labels always do. ``trains``: torch's own grad mode holds, so that gradients may flow; else there are none.
-    What it gives is in memory of its own, which no later run writes to.
+    ``before`` makes of the frame, for a type, what the module reads; ``after`` of its output, for a size, what is wanted, which
+    is then called ``last``. ``arrays``: what it makes leaves as numpy arrays; labels always do. ``trains``: torch's own grad
+    mode holds, so that gradients may flow; else there are none. ``run``: an engine's, which computes on ``device``; None: with
+    the module's own weights, on their device. What it gives is in memory of its own, which no later run writes to.
     """
 
-    function: Function
-    device: torch.device | None = None
+    source: Source
+    name: str
+    before: Callable[[torch.dtype], Step] | None = None
+    after: Callable[[tuple[int, ...]], Step] | None = None
+    last: str | None = None
     arrays: bool = True
     trains: bool = False
+    run: Run | None = None
+    device: torch.device | None = None
 
     def __call__(self, *values: Maps) -> dict[str, Any]:
         size = values[0][FRAME_SIZE] if FRAME_SIZE in values[0] else np.array(values[0][IMAGE].shape[2:0:-1])
-        given = {name: self._enter(map) for value in values for name, map in value.items() if name != FRAME_SIZE}
+        maps = {name: map for value in values for name, map in value.items()}
+        given = [self._enter(maps[name]) for name in self.inputs]
         with nullcontext() if self.trains else torch.inference_mode():
-            made = self.function(given, tuple(int(side) for side in size))
-        return {name: self._leave(name, map) for name, map in made.items()} | {FRAME_SIZE: size}
+            made = (self.run or TorchPart._shared)(self, tuple(int(side) for side in size), given)
+            found = self._named(made, given)
+        return {name: self._leave(name, map) for name, map in found.items()} | {FRAME_SIZE: size}
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The maps it reads, as they are called in values."""
+        return self.source.first.ends[self.name][0]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The maps it gives, as they are called in values."""
+        return (self.last,) if self.last else self.source.first.ends[self.name][1]
+
+    def frozen(self, size: tuple[int, ...], settle: Settle, device: torch.device) -> Inside:
+        """Return a function that computes this part for frames of ``size``, on ``device`` with weights of its own.
+
+        ``settle``: see ``torch_extraction.frozen``.
+        """
+        there = self.source.at(_shape(size))
+        run = frozen(there.program, self.source.module, *there.ends[self.name], settle=settle, device=device)
+        return self._around(lambda *given: run(*map(_laid_out, self.inputs, given)), size)
+
+    def _shared(self, size: tuple[int, ...], given: Sequence[Tensor]) -> Tensors:
+        """Compute with the module's own weights."""
+        try:
+            return self._around(self._inside(_shape(size)), size)(*given)
+        except AttributeError as error:
+            raise NetworkError(f"the module was changed since it was cut ({error}); cut it again.") from error
+
+    def _inside(self, shape: tuple[int, ...]) -> Inside:
+        if self.name == WHOLE:
+            return self._whole
+        there = self.source.at(shape)
+        if self.name not in there.pieces:
+            there.pieces[self.name] = shared(there.program, self.source.module, *there.ends[self.name])
+        return there.pieces[self.name]
+
+    def _whole(self, image: Tensor) -> Tensors:
+        try:
+            given = self.source.module(image)
+        except RuntimeError:
+            check_shape(self.source.module, image)
+            raise
+        return (pick(given, self.source.output),)
+
+    def _around(self, run: Inside, size: tuple[int, ...]) -> Inside:
+        """Return ``run`` with the steps before and after the part, for frames of ``size``."""
+        before = self.before(self.source.key(())[1]) if self.before else None
+        after = self.after(size) if self.after else None
+
+        def call(*given: Tensor) -> Tensors:
+            read = [before(t) if before and name == IMAGE else t for t, name in zip(given, self.inputs, strict=True)]
+            made = run(*read)
+            return (after(made[0]),) if after else made
+
+        return call
+
+    def _named(self, made: Tensors, given: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Return the results by name. Those in the memory of the frame itself are copied, since that belongs to the caller."""
+        frames = {t.untyped_storage().data_ptr() for t, name in zip(given, self.inputs, strict=True) if name == IMAGE}
+        return {
+            name: t.clone() if t.untyped_storage().data_ptr() in frames else t
+            for name, t in zip(self.outputs, made, strict=True)
+        }
 
     def _enter(self, map: Any) -> Tensor:
         if isinstance(map, np.ndarray):
             # torch warns of arrays that mustn't be written to; decoded frames may be such.
             map = torch.from_numpy(map if map.flags.writeable else map.copy())
-        found: Tensor = map if self.device is None else map.to(self.device)
+        found: Tensor = map.to(self.device or self.source.key(())[2])
         return found
 
     def _leave(self, name: str, map: Tensor) -> Any:
         return array(map) if name == LABELS or self.arrays else map
+
+
+def _shape(size: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of what the module reads, for a frame of ``size``."""
+    return size[::-1] if len(size) > 2 else (1, 3, *size[::-1])
+
+
+def _laid_out(name: str, given: Tensor) -> Tensor:
+    """Return a map channels last, as convolutions are fastest, and the frame in f32."""
+    given = given.float() if name == IMAGE and given.is_floating_point() else given
+    return given.contiguous(memory_format=torch.channels_last) if given.dim() == 4 else given
 
 
 def array(map: Any) -> Array:

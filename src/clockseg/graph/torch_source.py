@@ -1,4 +1,4 @@
-"""A torch module that is cut, and its pieces as functions: exported again for each shape of frame that comes."""
+"""A torch module that is cut: exported again for each shape of frame that comes, and divided."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from clockseg.errors import NetworkError
 from clockseg.graph.part import IMAGE
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.split import splits
-from clockseg.graph.torch_export import check_shape, pick
-from clockseg.graph.torch_extraction import Settle, Tensors, frozen, shared, split_up
+from clockseg.graph.torch_extraction import Tensors, split_up
 from clockseg.graph.torch_reader import Program, read
 
 SHAPES = 4
@@ -24,7 +23,6 @@ SHAPES = 4
 FINISH, WHOLE = "finish", "whole"
 """Names of the pieces that are no stages and no groups."""
 Key: TypeAlias = tuple[tuple[int, ...], torch.dtype, torch.device]
-Step: TypeAlias = Callable[[Tensor], Tensor]
 Inside: TypeAlias = Callable[..., Tensors]
 """Tensors in, tensors out."""
 Ends: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
@@ -104,89 +102,3 @@ class Source:
         program = split_up(program, splits(program.graph, self.cuts, output=program.output))
         division = divide(program.graph, self.cuts, output=program.output, names=self.names, scores=self.scores)
         return Dissected(program, division)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of a cut module as a function for ``TorchPart``: maps by name and the frame's size -> maps by name.
-
-    ``name``: of a stage, a group, ``FINISH`` or ``WHOLE``. ``before`` makes of the frame, for a type, what the module reads;
-    ``after`` of its output, for a size, what is wanted, which is then called ``last``.
-    """
-
-    source: Source
-    name: str
-    before: Callable[[torch.dtype], Step] | None = None
-    after: Callable[[tuple[int, ...]], Step] | None = None
-    last: str | None = None
-
-    def __call__(self, maps: dict[str, Tensor], size: tuple[int, ...]) -> dict[str, Tensor]:
-        shape, _, device = self.source.key(self.shape(size))
-        given = [maps[name].to(device) for name in self.inputs]
-        try:
-            made = self._around(self._inside(shape), size)(*given)
-        except AttributeError as error:
-            raise NetworkError(f"the module was changed since it was cut ({error}); cut it again.") from error
-        return self.named(made, given)
-
-    def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of what the module reads, for a frame of ``size``."""
-        return size[::-1] if len(size) > 2 else (1, 3, *size[::-1])
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The maps it reads, as they are called in values."""
-        return self.source.first.ends[self.name][0]
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The maps it gives, as they are called in values."""
-        return (self.last,) if self.last else self.source.first.ends[self.name][1]
-
-    def frozen(self, size: tuple[int, ...], settle: Settle, device: torch.device) -> Inside:
-        """Return this piece for frames of ``size``, on ``device`` with weights of its own (``torch_extraction.frozen``)."""
-        there = self.source.at(self.shape(size))
-        run = frozen(there.program, self.source.module, *there.ends[self.name], settle=settle, device=device)
-        return self._around(lambda *given: run(*map(_laid_out, self.inputs, given)), size)
-
-    def _around(self, run: Inside, size: tuple[int, ...]) -> Inside:
-        """Return ``run`` with the steps before and after the piece, for frames of ``size``."""
-        before = self.before(self.source.key(())[1]) if self.before else None
-        after = self.after(size) if self.after else None
-
-        def call(*given: Tensor) -> Tensors:
-            read = [before(t) if before and name == IMAGE else t for t, name in zip(given, self.inputs, strict=True)]
-            made = run(*read)
-            return (after(made[0]),) if after else made
-
-        return call
-
-    def named(self, made: Tensors, given: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Return the results by name. Those in the memory of the frame itself are copied, since that belongs to the caller."""
-        frames = {t.untyped_storage().data_ptr() for t, name in zip(given, self.inputs, strict=True) if name == IMAGE}
-        return {
-            name: t.clone() if t.untyped_storage().data_ptr() in frames else t
-            for name, t in zip(self.outputs, made, strict=True)
-        }
-
-    def _whole(self, image: Tensor) -> Tensors:
-        try:
-            given = self.source.module(image)
-        except RuntimeError:
-            check_shape(self.source.module, image)
-            raise
-        return (pick(given, self.source.output),)
-
-    def _inside(self, shape: tuple[int, ...]) -> Inside:
-        if self.name == WHOLE:
-            return self._whole
-        there = self.source.at(shape)
-        if self.name not in there.pieces:
-            there.pieces[self.name] = shared(there.program, self.source.module, *there.ends[self.name])
-        return there.pieces[self.name]
-
-
-def _laid_out(name: str, given: Tensor) -> Tensor:
-    """Return a map channels last, as convolutions are fastest, and the frame in f32."""
-    given = given.float() if name == IMAGE and given.is_floating_point() else given
-    return given.contiguous(memory_format=torch.channels_last) if given.dim() == 4 else given

@@ -17,9 +17,9 @@ from clockseg.graph.choice import choose
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Pick
 from clockseg.graph.rule import StageCut
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
-from clockseg.graph.torch_part import Shown, TorchPart
+from clockseg.graph.torch_part import Shown, Step, TorchPart
 from clockseg.graph.torch_reader import Program, read
-from clockseg.graph.torch_source import FINISH, WHOLE, Piece, Source, Step
+from clockseg.graph.torch_source import FINISH, WHOLE, Source
 from clockseg.networks.framing import Framing
 
 Cuts: TypeAlias = Sequence[str | Sequence[str]] | Literal["auto"]
@@ -92,10 +92,10 @@ def _staged(source: Source, name: str, said: Input | None, classes: tuple[str, .
 
     def part(name: str) -> TorchPart:
         ends = name in (FINISH, WHOLE) and said is not None
-        piece = Piece(source, name, None if said is None else partial(_reading, said))
-        if ends and classes:
-            piece = replace(piece, after=lambda size: partial(_labels, size=size), last=LABELS)
-        return TorchPart(piece, arrays=ends, trains=said is None)
+        before = None if said is None else partial(_reading, said)
+        made = TorchPart(source, name, before, arrays=ends, trains=said is None)
+        labels = ends and classes
+        return replace(made, after=lambda size: partial(_labels, size=size), last=LABELS) if labels else made
 
     def stage(cut: StageCut) -> Stage:
         scores = Shown(cut.scores) if cut.scores else None
