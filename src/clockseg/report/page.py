@@ -9,7 +9,7 @@ import json
 import re
 import zlib
 from importlib.resources import files
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +23,8 @@ SCRIPTS = (
 _TYPES = {"u1": "Uint8Array", "u4": "Uint32Array", "f4": "Float32Array", "f8": "Float64Array"}
 
 
-class Packed(TypedDict):
-    """An array in a page: the name of its JavaScript type, and its data; ``packed.js`` decodes it."""
-
-    type: str
-    data: str
-
-
-def packed(values: Array) -> Packed:
-    """Pack an array of uint8, uint32, float32 or float64, flat and little-endian.
+def packed(values: Array) -> dict[str, str]:
+    """Pack an array of uint8, uint32, float32 or float64, flat and little-endian, with its JavaScript type, for ``packed.js``.
 
     >>> packed(np.arange(3, dtype=np.uint8))["type"]
     'Uint8Array'
