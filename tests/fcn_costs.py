@@ -30,6 +30,8 @@ def stage_costs(shape: FCNShape, size: Size) -> dict[str, Cost]:
     net = layers(shape)
     across, down = (sides(net, side) for side in size)
     found: dict[str, Cost] = {}
+    cuts = iter(shape.cuts)
+    stage = next(cuts)
     for layer in net:
         weights = list(layer.weights.values())
         read, made = (
@@ -38,6 +40,8 @@ def stage_costs(shape: FCNShape, size: Size) -> dict[str, Cost]:
         )
         operator = "ConvTranspose" if layer.kind == "deconv" else "Conv"
         spent = multiply_adds(operator, [read, weights[0]], made) if weights else 0
-        part = layer.name if layer.kind == "deconv" else layer.stage
+        part = layer.name if layer.kind == "deconv" else stage
         found[part] = found.get(part, Cost()) + Cost(spent, sum(map(math.prod, weights)))
+        if layer.name.startswith("score_"):  # the head, with which a stage ends
+            stage = next(cuts, "fuse")
     return found

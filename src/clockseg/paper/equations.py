@@ -204,20 +204,6 @@ def carried(network: Network, move: Callable[[int], Map]) -> Network:
     return at
 
 
-def reused(outputs: Iterable[Value], clocks: Clocks) -> Iterator[Value]:
-    """Yield the outputs under skip-frame's C_O = any(C_l): while nothing fires the last output is repeated, not fused again.
-
-    This is exact if cached values are not warped; (2) as printed would give 0. ``outputs``: one per frame.
-
-    >>> list(reused("abc", fixed_rate(2, 2)))
-    ['a', 'a', 'c']
-    """
-    shown: Value = None
-    for t, output in enumerate(outputs):
-        shown = output if any(np.any(c) for c in clocks(t)) else shown
-        yield shown
-
-
 def fixed_rate(*periods: int) -> Clocks:
     """Return clocks that are on when t = 0 mod the module's period.
 

@@ -33,8 +33,6 @@ CROPS: Mapping[Variant, Mapping[str, int]] = {
     "pool4": {"score": 107},
 }
 """The offset of each crop, by the name of the layer that crops."""
-FUSE = "fuse"
-"""Stands for a stage: the layers that run on every frame."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +98,11 @@ class Layer(NamedTuple):
 
     ``kind``: conv; pool (the maximum, rounding up); deconv (a fixed bilinear enlargement, one class at a time, no bias);
     crop, of ``reads[0]`` to the size of ``reads[1]``; fuse, which adds ``reads[1]`` and the crop of ``reads[0]`` to it.
-    ``stage``: the cut of the stage it belongs to, or FUSE.
     """
 
     name: str
     kind: Literal["conv", "pool", "deconv", "crop", "fuse"]
     reads: tuple[str, ...]
-    stage: str
     inputs: int
     outputs: int
     kernel: int = 1
@@ -118,7 +114,7 @@ class Layer(NamedTuple):
     def weights(self) -> dict[str, tuple[int, ...]]:
         """The shapes of its weights, by name.
 
-        >>> Layer("score_fr", "conv", ("fc7",), "fc7", 4096, 21).weights
+        >>> Layer("score_fr", "conv", ("fc7",), 4096, 21).weights
         {'score_fr.weight': (21, 4096, 1, 1), 'score_fr.bias': (21,)}
         """
         if self.kind == "conv":
@@ -128,10 +124,10 @@ class Layer(NamedTuple):
 
 
 def layers(shape: FCNShape) -> tuple[Layer, ...]:
-    """Return the net's layers in the order they run, stage after stage.
+    """Return the net's layers in the order they run: stage after stage, each up to its head, then those that fuse.
 
-    >>> [layer.name for layer in layers(FCNShape()) if layer.stage == "fuse"]
-    ['fuse_pool4', 'upscore_pool4', 'fuse_pool3', 'upscore8', 'score']
+    >>> [layer.name for layer in layers(FCNShape())][-6:]
+    ['upscore2', 'fuse_pool4', 'upscore_pool4', 'fuse_pool3', 'upscore8', 'score']
     """
     heads = {head.reads[0]: head for head in _heads(shape)}
     found: list[Layer] = []
@@ -165,16 +161,15 @@ def bilinear(kernel: int) -> Array:
 def _trunk(shape: FCNShape) -> Iterator[Layer]:
     before, inputs = "data", 3
     for block, width in enumerate(shape.widths[: shape.blocks], 1):
-        stage = next(cut for cut in shape.cuts if cut == "fc7" or cut >= f"pool{block}")
         for index in range(1, CONVS[block - 1] + 1):
             name, pad = f"conv{block}_{index}", PAD if (block, index) == (1, 1) else 1
-            yield Layer(name, "conv", (before,), stage, inputs, width, 3, pad=pad, rectified=True)
+            yield Layer(name, "conv", (before,), inputs, width, 3, pad=pad, rectified=True)
             before, inputs = name, width
-        yield Layer(f"pool{block}", "pool", (before,), stage, width, width, 2, 2)
+        yield Layer(f"pool{block}", "pool", (before,), width, width, 2, 2)
         before = f"pool{block}"
     if shape.blocks == len(CONVS):
-        yield Layer("fc6", "conv", (before,), "fc7", inputs, shape.fc, 7, rectified=True)
-        yield Layer("fc7", "conv", ("fc6",), "fc7", shape.fc, shape.fc, rectified=True)
+        yield Layer("fc6", "conv", (before,), inputs, shape.fc, 7, rectified=True)
+        yield Layer("fc7", "conv", ("fc6",), shape.fc, shape.fc, rectified=True)
 
 
 def _heads(shape: FCNShape) -> Iterator[Layer]:
@@ -182,16 +177,15 @@ def _heads(shape: FCNShape) -> Iterator[Layer]:
     for cut in shape.cuts:
         channels = shape.fc if cut == "fc7" else shape.widths[int(cut[-1]) - 1]
         name = "score_fr" if cut == shape.cuts[-1] else f"score_{cut}"
-        yield Layer(name, "conv", (cut,), cut, channels, shape.classes)
+        yield Layer(name, "conv", (cut,), channels, shape.classes)
 
 
 def _fusion(shape: FCNShape) -> Iterator[Layer]:
     classes, before, stride = shape.classes, "score_fr", 2**shape.blocks
     for cut in reversed(shape.cuts[:-1]):
-        first = before == "score_fr"
-        up, stage = ("upscore2", "fc7") if first else (f"upscore_{before.removeprefix('fuse_')}", FUSE)
-        yield Layer(up, "deconv", (before,), stage, classes, classes, 4, 2)
-        yield Layer(f"fuse_{cut}", "fuse", (f"score_{cut}", up), FUSE, classes, classes)
+        up = "upscore2" if before == "score_fr" else f"upscore_{before.removeprefix('fuse_')}"
+        yield Layer(up, "deconv", (before,), classes, classes, 4, 2)
+        yield Layer(f"fuse_{cut}", "fuse", (f"score_{cut}", up), classes, classes)
         before, stride = f"fuse_{cut}", stride // 2
-    yield Layer(shape.last, "deconv", (before,), FUSE, classes, classes, 2 * stride, stride)
-    yield Layer("score", "crop", (shape.last, "data"), FUSE, classes, classes)
+    yield Layer(shape.last, "deconv", (before,), classes, classes, 2 * stride, stride)
+    yield Layer("score", "crop", (shape.last, "data"), classes, classes)
