@@ -335,16 +335,6 @@ def test_too_many_pixels_in_mid_stream(tmp_path):
     assert [frame.size for frame in open_clip(small)] == [(64, 48)] * 5 + [(128, 96)] * 5
 
 
-def test_a_closed_clip(tmp_path):
-    path = write_video(tmp_path / "a.mp4", [picture(64, 48)] * 10)
-    with open_clip(path) as clip:
-        frames = iter(clip)
-        next(frames)
-    assert list(frames) == []
-    with pytest.raises(VideoError, match="closed"):
-        iter(clip)
-
-
 def test_a_frame_without_a_time_base_has_no_seconds():
     frame = Frame(0, np.zeros((1, 1, 3), np.uint8), pts=3)
     assert frame.pts_seconds is None

@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     args = as_planned(args, args.schedule)
     if len(found) == 1:
         # Before the network is loaded, which takes longer.
-        open_clip(found[0].source, max_pixels=args.max_pixels).close()
+        open_clip(found[0].source, max_pixels=args.max_pixels)
     fetch_network(args)
     args = _pinned(args)
     work = make_work(args)

@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from types import TracebackType
 from typing import Literal, Self
 
 import numpy as np
@@ -143,25 +142,20 @@ class Clip(ABC):
         named = path.resolve() if path.name in ("", "..") else path
         self.name = named.name if path.is_dir() else named.stem
         self._damage = Damage()
-        self._closed = False
 
     @abstractmethod
     def _decoded(self, damage: Damage) -> Iterator[Frame]:
         """Decode the files again, and record losses in ``damage``."""
 
     def __iter__(self) -> Iterator[Frame]:
-        if self._closed:
-            raise self._shut()
         self._damage = Damage()
         return self._frames(self._damage)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def __exit__(self, *error: object) -> None:  # noqa: B027  # files are open during a pass only
+        pass
 
     @property
     def identity(self) -> str:
@@ -177,10 +171,6 @@ class Clip(ABC):
         if identity is not None and identity != self.identity:
             raise changed(self.path)
         self._files.check()
-
-    def close(self) -> None:
-        """End any pass, in any thread, at its next frame."""
-        self._closed = True
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -199,9 +189,8 @@ class Clip(ABC):
 
     @cached_property
     def _first(self) -> tuple[Size, Fraction]:
-        for frame in self._frames(Damage()):
-            return frame.size, frame.pixel_aspect
-        raise self._shut()
+        frame = next(self._frames(Damage()))
+        return frame.size, frame.pixel_aspect
 
     def expected(self, every: int = 1, limit: int | None = None) -> int | None:
         """Return how many frames there are if every n-th is taken, at most ``limit``: an estimate; None if nothing is known."""
@@ -211,16 +200,11 @@ class Clip(ABC):
         self._files.check()
         start = perf_counter()
         for frame in self._decoded(damage):
-            if self._closed:
-                return
             yield replace(frame, decode_seconds=perf_counter() - start)
             start = perf_counter()
         self._files.check()
         if not damage.frames:
             raise self._no_frame(damage)
-
-    def _shut(self) -> VideoError:
-        return VideoError(f"{self.path}: the clip is closed. Open it again with open_clip.")
 
     def _no_frame(self, damage: Damage) -> VideoError:
         why = "; ".join(text for text in damage.sentences() if "ends at" not in text)
