@@ -14,7 +14,7 @@ from clockseg.errors import DataError, UsageError
 if TYPE_CHECKING:
     from clockseg.networks.cutting import CutNetwork
     from clockseg.networks.inspection import Inspected
-    from clockseg.networks.source import Said, Source
+    from clockseg.networks.source import Said
 
 HELP = "cut any network into stages"
 DESCRIPTION = """Cut a network into stages. Writes NAME.onnx, a copy of the network, and NAME.json beside it: the preprocessing, the classes,
@@ -25,6 +25,8 @@ its published weights. Options that you do not give are read from the model or f
 written only if the network gives the same output in stages and as a whole."""
 
 
+SAID = ("output", "ignore", "size", "mean", "std", "scale", "colour", "pad_multiple")
+"""Options that say something about the network."""
 factor = options.real("a number other than 0, such as 1/255", lambda number: number != 0)
 
 
@@ -82,18 +84,22 @@ def _add_class_options(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Cut, check, write, and print what was found."""
     from clockseg.datasets import read_data
+    from clockseg.networks import named
     from clockseg.networks.cutting import cut_network
     from clockseg.networks.settling import Cutting
+    from clockseg.networks.source import Said
     from clockseg.planning.planner import Callbacks
     from clockseg.planning.recommendation import recommend, timed_default
 
     _check_options(args)
     options.check_new_network(args.out, overwrite=args.overwrite)
-    said = _said(args)
+    said = Said(**{name: getattr(args, name) for name in SAID}).over(_classes(args.classes))
     cutting = Cutting(at=args.at, stages=args.stages or 3, schedule=args.schedule)
     how = {"engine": args.engine, "threads": args.threads}
     clips = [clip for video in args.video for clip in read_data(video)]
-    found = cut_network(_source(args, said), args.out, said=said, cutting=cutting, **how)
+    is_named = named.is_named(args.model)
+    source = named.source(args.model, given=said, tell=say, **how) if is_named else Path(args.model)
+    found = cut_network(source, args.out, said=said, cutting=cutting, **how)
     if clips:
         try:
             found = recommend(found, clips, callbacks=Callbacks(step=say), **how)
@@ -116,14 +122,6 @@ def _check_options(args: argparse.Namespace) -> None:
         raise UsageError(f"--ignore {args.ignore}: label maps are bytes; give 0 to 255.")
 
 
-def _said(args: argparse.Namespace) -> Said:
-    """Return what the options specify about the network."""
-    from clockseg.networks.source import Said
-
-    said = ("output", "ignore", "size", "mean", "std", "scale", "colour", "pad_multiple")
-    return Said(**{name: getattr(args, name) for name in said}).over(_classes(args.classes))
-
-
 def _classes(text: str | None) -> Said:
     """Return what ``--classes`` specifies."""
     from clockseg.datasets.classes import checked_names
@@ -136,15 +134,6 @@ def _classes(text: str | None) -> Said:
     if "," in text and not Path(text).exists():
         return Said(classes=checked_names(options.kinds(text), "--classes"))
     return read_class_names(Path(text))
-
-
-def _source(args: argparse.Namespace, said: Said) -> Source | Path:
-    """Return the ONNX file, or find, download and export a network by name."""
-    from clockseg.networks import named
-
-    if not named.is_named(args.model):
-        return Path(args.model)
-    return named.source(args.model, given=said, engine=args.engine, threads=args.threads, tell=say)
 
 
 def report(found: CutNetwork) -> str:
@@ -186,19 +175,16 @@ def _parts(found: CutNetwork) -> str:
         "share": lambda part: "" if part.share is None else percent(part.share),
     }
     width, height = seen.size
+    apart = "identical"
+    if found.apart:
+        apart = f"at most {found.apart:.1e} of the largest value (or of the class ids) apart"
     return "\n".join(
         [
             f"cost at {width}x{height} in {seen.engine}, threads: {seen.threads}",
             columns((*seen.parts, seen.whole), cells, left=2),
-            f"outputs in stages and whole: {_apart(found)}",
+            f"outputs in stages and whole: {apart}, on noise and on a picture",
         ]
     )
-
-
-def _apart(found: CutNetwork) -> str:
-    if found.apart == 0:
-        return "identical, on noise and on a picture"
-    return f"at most {found.apart:.1e} of the largest value (or of the class ids) apart, on noise and on a picture"
 
 
 def _next(found: CutNetwork) -> str:
