@@ -120,12 +120,10 @@ def _table(outcomes: Sequence[Outcome], given: int) -> str:
     shown = outcomes if len(outcomes) <= LONGEST_TABLE else [one for one in outcomes if not one.whole]
     failed = sum(one.error is not None for one in outcomes)
     cut = sum(not one.whole for one in outcomes) - failed
-    before = sum(one.before for one in outcomes)
+    before, coming = sum(one.before for one in outcomes), given - len(outcomes)
+    counts = {"of them before": before, "with problems": cut, "failed": failed, "to come": coming}
     parts = [f"{len(outcomes) - failed} of {given} videos segmented"]
-    parts += [f"{before} of them before"] if before else []
-    parts += [f"{cut} with problems"] if cut else []
-    parts += [f"{failed} failed"] if failed else []
-    parts += [f"{given - len(outcomes)} to come"] if given > len(outcomes) else []
+    parts += [f"{count} {what}" for what, count in counts.items() if count]
     total = f"{', '.join(parts)}; {sum(_figures(one).get('frames') or 0 for one in outcomes)} frames"
     return f"{columns(shown, _CELLS)}\n{total}" if shown else total
 

@@ -104,19 +104,15 @@ class Evaluation:
         }
 
     def _label_facts(self) -> dict[str, Any]:
-        near = self.boundary
+        def scores(of: Confusion, *names: str) -> dict[str, float | None]:
+            return {name: finite(getattr(of, name)) for name in names}
+
+        agreement = {"mean_iu": finite(self.agreement.mean_iu_of()), **scores(self.agreement, "fw_iu", "pixel_acc")}
         return {
-            "mean_iu": finite(self.scores.mean_iu),
-            "fw_iu": finite(self.scores.fw_iu),
-            "pixel_acc": finite(self.scores.pixel_acc),
-            "mean_acc": finite(self.scores.mean_acc),
+            **scores(self.scores, "mean_iu", "fw_iu", "pixel_acc", "mean_acc"),
             "iu": {name: finite(value) for name, value in zip(self.classes, self.scores.iu.tolist(), strict=True)},
-            "boundary": {"mean_iu": finite(near.mean_iu), "fw_iu": finite(near.fw_iu)} if near.pixels else None,
-            "agreement": {
-                "mean_iu": finite(self.agreement.mean_iu_of()),
-                "fw_iu": finite(self.agreement.fw_iu),
-                "pixel_acc": finite(self.agreement.pixel_acc),
-            },
+            "boundary": scores(self.boundary, "mean_iu", "fw_iu") if self.boundary.pixels else None,
+            "agreement": agreement,
         }
 
 

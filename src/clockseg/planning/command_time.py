@@ -64,15 +64,10 @@ class CommandPromise:
 
     def facts(self) -> dict[str, Any]:
         """Return plain values."""
-        ways = {"planned": self.planned, "every_frame": self.every_frame}
-        seconds = {name: asdict(way) | {"seconds": way.seconds(self.frames)} for name, way in ways.items()}
-        return {
-            "frames": self.frames,
-            "timed_frames": self.timed_frames,
-            "write": list(self.write),
-            "times_as_fast": self.faster,
-            **seconds,
-        }
+        found = asdict(self) | {"times_as_fast": self.faster}
+        for name, way in (("planned", self.planned), ("every_frame", self.every_frame)):
+            found[name]["seconds"] = way.seconds(self.frames)
+        return found
 
 
 def promise(

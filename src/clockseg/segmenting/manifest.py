@@ -141,10 +141,13 @@ def read(path: str | os.PathLike[str]) -> dict[str, Entry]:
     """
     file = Path(path)
     file = file / MANIFEST if file.is_dir() else file
-    if not file.is_file():
-        return {}
-    try:
-        lines = file.read_text(errors="replace").split("\n")
-    except OSError as error:
-        raise DataError(f"{file}: can't be read ({error}). Give a folder that clockseg segment wrote.") from error
+    lines = read_text(file, errors="replace").split("\n") if file.is_file() else []
     return {entry.input: entry for entry in map(read_line, lines) if entry is not None}
+
+
+def read_text(path: Path, *, errors: str = "strict") -> str:
+    """Read a text file that a run wrote; ``errors``: as of ``open``. ``DataError`` if it can't be read."""
+    try:
+        return path.read_text(errors=errors)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: can't be read ({error}). Give a folder that clockseg segment wrote.") from error

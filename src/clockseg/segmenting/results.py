@@ -14,7 +14,7 @@ from typing import Any
 
 from clockseg.errors import DataError, UsageError
 from clockseg.instances.writing import decoded
-from clockseg.segmenting.manifest import MANIFEST, writing
+from clockseg.segmenting.manifest import MANIFEST, read_text, writing
 from clockseg.showing.kind import Kind
 from clockseg.types import Array, Labels
 from clockseg.video import read_labels as _read_labels
@@ -94,7 +94,7 @@ def read_summary(result: str | os.PathLike[str]) -> dict[str, Any]:
     0.25
     """
     path = _file_of(result, SUMMARY)
-    found: dict[str, Any] = _json(_text(path), path)
+    found: dict[str, Any] = _json(read_text(path), path)
     return found
 
 
@@ -117,16 +117,9 @@ def _file_of(result: str | os.PathLike[str], name: str) -> Path:
     return path / name
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: can't be read ({error}). Give a folder that clockseg segment wrote.") from error
-
-
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the place of each line of a JSON lines file, for errors, and its content."""
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         place = f"{path}, line {number}"
         yield place, _json(line, place)
 
