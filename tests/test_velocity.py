@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
 
 import networks
 from clockseg import UsageError, load
@@ -26,7 +25,6 @@ from clockseg.paper.feature_velocity import (
     Velocity,
     depths,
     pixel_difference,
-    rank_correlation,
     shot,
     spread,
     velocity,
@@ -133,8 +131,7 @@ def test_stages_without_scores_and_outputs_that_are_no_labels_tell_nothing() -> 
     )
     found = velocity_of(shot(net, "s", frames(noise(4))))
     facts = found.facts()
-    assert found.deepest == 0
-    assert (facts["stages"][1]["mean"], facts["output"]["mean"], facts["stages"][0]["exceeds_deepest"]) == (None,) * 3
+    assert (facts["stages"][1]["mean"], facts["output"]["mean"]) == (None, None)
     assert 0 < facts["stages"][0]["mean"] <= 1
     json.dumps(facts, allow_nan=False)
 
@@ -170,38 +167,6 @@ def test_mean_per_shot_then_mean_and_deviation_over_shots() -> None:
     # A single frame has nothing to be compared with.
     assert of(velocity_of(series_shot([0.0]))) == Spread(None, None)
     assert spread([]) == Spread(None, None)
-
-
-def test_the_share_on_which_the_shallow_exceeds_the_deep() -> None:
-    a = series_shot([0, 0.5, 0.1, 0.2, 0.2], [0, 0.1, 0.1, 0.3, 0.1])
-    b = series_shot([0, 0.4], [0, 0.1])
-    assert velocity_of(a, b).exceeds(0) == 3 / 5
-    assert velocity_of(a, b).exceeds(1) is None
-    assert velocity_of(series_shot([0.0], [0.0])).exceeds(0) is None
-
-
-@given(
-    st.lists(st.integers(0, 4), min_size=2, max_size=20).flatmap(
-        lambda a: st.tuples(st.just(a), st.lists(st.integers(0, 9), min_size=len(a), max_size=len(a)))
-    )
-)
-def test_rank_correlation_is_spearmans(pair) -> None:
-    a, b = pair
-    found = rank_correlation(a, b)
-    if len(set(a)) == 1 or len(set(b)) == 1:
-        assert found is None
-    else:
-        assert found == pytest.approx(spearmanr(a, b).statistic, abs=1e-9)
-
-
-def test_rank_correlation_within_shots_without_their_first_frames() -> None:
-    rising = series_shot([9, 1, 2, 3], [9, 10, 20, 30], output=[9, 3, 2, 1])
-    constant = series_shot([0, 1, 1, 1], [0, 1, 2, 3], output=[0, 1, 2, 3])
-    facts = velocity_of(rising, constant).facts()["stages"][0]
-    assert facts["rank_correlation_deepest"] == {"mean": 1.0, "deviation": None}
-    assert facts["rank_correlation_output"] == {"mean": -1.0, "deviation": None}
-    assert rank_correlation([], []) is None
-    assert rank_correlation([1, np.nan], [1, 2]) is None
 
 
 def test_shots_are_ordered_by_motion() -> None:
@@ -274,10 +239,7 @@ def test_json_is_exactly_what_is_documented(capsys, videos, network) -> None:
     found = told(capsys, *videos, "--network", network, "--engine", "onnxruntime")
     assert list(found) == ["engine", "network", "pixels", "stages", "output", "labels", "shots"]
     assert [stage["depth"] for stage in found["stages"]] == [1, 2, 4]
-    assert list(found["stages"][0]) == [
-        "stage", "depth", "mean", "deviation", "exceeds_deepest", "rank_correlation_deepest",
-        "rank_correlation_output",
-    ]  # fmt: skip
+    assert list(found["stages"][0]) == ["stage", "depth", "mean", "deviation"]
     assert found["labels"] == {"mean": None, "deviation": None}
     assert [one["frames"] for one in found["shots"]] == [6, 6]
     assert found["pixels"]["mean"] == pytest.approx(sum(one["pixels"] for one in found["shots"]) / 2)

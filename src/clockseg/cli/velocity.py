@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clockseg.cli import options
 from clockseg.cli.clips import Clips
 from clockseg.cli.loading import load_network
-from clockseg.cli.terminal import align, columns, percent, print_result, shown
+from clockseg.cli.terminal import align, columns, print_result, shown
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -22,10 +22,8 @@ Every frame is compared with the previous one: its pixels, the label map of ever
 if there is one. Values are means over the frames of each clip, then the mean and deviation over clips. Deep stages
 should change slowly; if they do not, holding them costs accuracy.
 
-velocity: the share of labels that differ from the previous frame's (for pixels, their
-mean relative difference), with its deviation over clips. exceeds deepest: the share of frames on which the stage changes more
-than the last one. rank corr.: rank correlation over frames of its changes with those of the last stage and of the output.
-A dash marks a value that was not measured, for example in a clip of one frame."""
+velocity: the share of labels that differ from the previous frame's (for pixels, their mean relative difference), with its
+deviation over clips. A dash marks a value that was not measured, for example in a clip of one frame."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,17 +66,11 @@ def _text(found: Velocity) -> str:
     if told["labels"]["mean"] is not None:
         rows.append(others["labels"])
 
-    def correlation(with_what: str) -> Callable[[dict[str, Any]], str]:
-        return lambda row: _number(row[f"rank_correlation_{with_what}"]["mean"]) if "depth" in row else ""
-
     cells: dict[str, Callable[[dict[str, Any]], str]] = {
         "": lambda row: row["stage"],
         "depth": lambda row: shown(row["depth"], str) if "depth" in row else "",
         "velocity": lambda row: _number(row["mean"]),
         "deviation": lambda row: _number(row["deviation"]),
-        "exceeds deepest": lambda row: percent(row["exceeds_deepest"]) if "depth" in row else "",
-        "rank corr. deepest": correlation("deepest"),
-        "rank corr. output": correlation("output"),
     }
     table = columns(rows, cells)
     return table if len(found.shots) == 1 else f"{table}\n\n{_shots(found.stages, told['shots'])}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -65,8 +65,7 @@ class Spread(NamedTuple):
 class Velocity:
     """Feature velocity of one network over shots.
 
-    A shot's first frame, a zero, counts in its mean, as in the authors' code; shares and correlations leave it out.
-    ``depths``: the layers up to each stage, or empty.
+    A shot's first frame, a zero, counts in its mean, as in the authors' code. ``depths``: the layers up to each stage, or empty.
     """
 
     network: str
@@ -88,54 +87,24 @@ class Velocity:
         """Return the mean and deviation over shots of each series, in the order of ``names``."""
         return [spread(self.mean(shot.series[place]) for shot in self.shots) for place in range(len(self.names))]
 
-    @property
-    def deepest(self) -> int | None:
-        """The index of the last stage that has a score map; None if there is none."""
-        scored = [
-            index for index in range(len(self.stages)) if any(np.isfinite(s.stages[index]).any() for s in self.shots)
-        ]
-        return scored[-1] if scored else None
-
-    def exceeds(self, stage: int) -> float | None:
-        """Return the share of frames on which stage ``stage``, from 0, changes more than the deepest; without first frames."""
-        deepest = self.deepest
-        if deepest is None or deepest == stage:
-            return None
-        more = np.concatenate([(shot.stages[stage] > shot.stages[deepest])[1:] for shot in self.shots])
-        return float(more.mean()) if more.size else None
-
-    def correlation(self, stage: int, other: Callable[[Shot], Array]) -> Spread:
-        """Return the rank correlation within shots of a stage's change with the series that ``other`` selects."""
-        return spread(rank_correlation(shot.stages[stage][1:], other(shot)[1:]) for shot in self.shots)
-
     def by_motion(self) -> list[Shot]:
         """Return the shots from the least to the most motion, judged by their pixels."""
         return sorted(self.shots, key=lambda shot: self.mean(shot.pixels) or 0.0)
 
     def facts(self) -> dict[str, Any]:
         """Return plain values for ``clockseg velocity --json``; None where nothing was measured."""
-        spreads = [one._asdict() for one in self.spreads()]
+        spreads, depths = [one._asdict() for one in self.spreads()], self.depths or (None,) * len(self.stages)
         return {
             "network": self.network,
             **_by_depth(spreads),
-            "stages": [self._stage_facts(index, spreads[1 + index]) for index in range(len(self.stages))],
+            "stages": [
+                {"stage": stage, "depth": depth, **spread}
+                for stage, depth, spread in zip(self.stages, depths, spreads[1:-2], strict=True)
+            ],
             "shots": [
                 {"shot": shot.name, "frames": len(shot.indices), **_by_depth(map(self.mean, shot.series))}
                 for shot in self.shots
             ],
-        }
-
-    def _stage_facts(self, index: int, spread: dict[str, Any]) -> dict[str, Any]:
-        deepest, with_deepest = self.deepest, Spread(None, None)
-        if deepest is not None and deepest != index:
-            with_deepest = self.correlation(index, lambda shot: shot.stages[deepest])
-        return {
-            "stage": self.stages[index],
-            "depth": self.depths[index] if self.depths else None,
-            **spread,
-            "exceeds_deepest": self.exceeds(index),
-            "rank_correlation_deepest": with_deepest._asdict(),
-            "rank_correlation_output": self.correlation(index, lambda shot: shot.output)._asdict(),
         }
 
 
@@ -282,20 +251,3 @@ def spread(values: Iterable[float | None]) -> Spread:
     if not found:
         return Spread(None, None)
     return Spread(float(np.mean(found)), float(np.std(found)) if len(found) > 1 else None)
-
-
-def rank_correlation(a: Sequence[float] | Array, b: Sequence[float] | Array) -> float | None:
-    """Return Spearman's rank correlation, -1..1, with mean ranks for ties; None if a series is constant or not finite.
-
-    >>> rank_correlation([1, 2, 3, 4], [10, 20, 40, 30]), rank_correlation([1, 1], [1, 2])
-    (0.8, None)
-    """
-    first, second = _ranks(a), _ranks(b)
-    if len(first) < 2 or not (np.isfinite([*a, *b]).all() and np.ptp(first) and np.ptp(second)):
-        return None
-    return round(float(np.corrcoef(first, second)[0, 1]), 12)
-
-
-def _ranks(values: Sequence[float] | Array) -> Array:
-    _, places, counts = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[places])

@@ -27,14 +27,12 @@ COLUMNS = (
     "depth",
     "temporal difference",
     "mean IU",
-    "above the deepest",
-    "rank correlation with the output",
 )
 PAPER = (
-    ("paper", "pixels", "0", "0.26 +- 0.18", "-", "-", "-"),
-    ("paper", "pool3", "9", "0.11 +- 0.06", "9.6", "-", "-"),
-    ("paper", "pool4", "13", "0.11 +- 0.06", "20.7", "-", "-"),
-    ("paper", "fc7", "19", "0.02 +- 0.02", "65.5", "-", "-"),
+    ("paper", "pixels", "0", "0.26 +- 0.18", "-"),
+    ("paper", "pool3", "9", "0.11 +- 0.06", "9.6"),
+    ("paper", "pool4", "13", "0.11 +- 0.06", "20.7"),
+    ("paper", "fc7", "19", "0.02 +- 0.02", "65.5"),
 )
 
 
@@ -63,10 +61,9 @@ def run(setting: Setting) -> Report:
 
 def _measured(found: Velocity, accuracies: dict[str, float]) -> list[tuple[str, ...]]:
     pixels, *changes, output, labels = map(_shown, found.spreads())
-    rows: list[tuple[str, ...]] = [("measured", "pixels", "0", pixels, "-", "-", "-")]
+    rows: list[tuple[str, ...]] = [("measured", "pixels", "0", pixels, "-")]
     depths = (BASELINE_3, BASELINE_2, ORACLE)
     for index, (stage, change) in enumerate(zip(found.stages, changes, strict=True)):
-        above, follows = found.exceeds(index), found.correlation(index, lambda shot: shot.output).mean
         rows.append(
             (
                 "measured",
@@ -74,12 +71,10 @@ def _measured(found: Velocity, accuracies: dict[str, float]) -> list[tuple[str, 
                 f"stage {index + 1}",
                 change,
                 f"{accuracies[depths[index]]:.1f}" if depths[index] in accuracies else "-",
-                "-" if above is None or index == found.deepest else f"{100 * above:.0f} % of frames",
-                "-" if follows is None else f"{follows:.2f}",
             )
         )
-    rows.append(("measured", "output", "fused", output, "-", "-", "-"))
-    rows.append(("measured", "human labels", "-", labels, "-", "-", "-"))
+    rows.append(("measured", "output", "fused", output, "-"))
+    rows.append(("measured", "human labels", "-", labels, "-"))
     return rows
 
 
