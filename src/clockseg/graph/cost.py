@@ -88,15 +88,8 @@ def _einsum(inputs: Sequence[Shape], equation: str) -> int:
     return math.prod(sides.values()) * (len(inputs) - 1)
 
 
-_NUMBERS = (
-    TensorProto.FLOAT,
-    TensorProto.FLOAT16,
-    TensorProto.BFLOAT16,
-    TensorProto.DOUBLE,
-    TensorProto.INT8,
-    TensorProto.UINT8,
-    TensorProto.INT32,  # biases of 8-bit convolutions
-)
+_SIZES = (TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING)
+"""Types of constants that are no parameters."""
 _SCALED = ("QuantizeLinear", "DequantizeLinear")
 
 
@@ -124,5 +117,5 @@ def _parameters(graph: onnx.GraphProto) -> int:
     return sum(
         math.prod(weight.dims)
         for weight in graph.initializer
-        if weight.data_type in _NUMBERS and weight.name not in scales and not weight.name.startswith("clockseg.")
+        if weight.data_type not in _SIZES and weight.name not in scales and not weight.name.startswith("clockseg.")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,13 +65,13 @@ def _remaps(static: Static, node: onnx.NodeProto) -> bool:
     if node.op_type == "Gather":
         return constants == [node.input[0]] and len(static.shape(node.input[0])) == 1
     whole = static.types.get(node.output[0], (0, ()))[0] in (*_WHOLE, *_BYTES)
-    return node.op_type in _ARITHMETIC and whole and len(constants) == 1 and static.elements(constants[0]) == 1
+    return node.op_type in _ARITHMETIC and whole and len(constants) == 1 and math.prod(static.shape(constants[0])) == 1
 
 
 def _enlarging(static: Static, node: onnx.NodeProto) -> Kind:
     before, after = static.shape(node.input[0]), static.shape(node.output[0])
     if node.op_type == "ConvTranspose":
-        larger = static.elements(node.output[0]) > static.elements(node.input[0])
+        larger = math.prod(after) > math.prod(before)
         return (ENLARGE, None) if larger and static.channelwise(node) else OTHER
     if any(then < now for now, then in zip(before, after, strict=True)):
         return OTHER

@@ -70,10 +70,6 @@ class Static:
         """Tensor -> its shape."""
         return {tensor: shape for tensor, (_, shape) in self.types.items()}
 
-    def elements(self, tensor: str) -> int:
-        """Return the number of elements of ``tensor``."""
-        return math.prod(self.shape(tensor))
-
     def constant(self, name: str) -> TensorProto | None:
         """Return the value of ``name`` as a tensor, if it is a constant that no node makes."""
         if name in self.weights or name not in self.folded:

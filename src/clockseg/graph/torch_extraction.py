@@ -221,7 +221,7 @@ class _Copy:
         layer, name = module.get_submodule(path), operation(node)
         plain = type(layer).forward in (_BatchNorm.forward, SyncBatchNorm.forward)
         if name in NORMS and plain:
-            function = _apply if name == "batch_norm" else _apply_first
+            function = operator.call if name == "batch_norm" else _apply_first
             return self.graph.call_function(function, (self._attribute(path), self.made[node.args[0]]))
         place = {"dropout": 2, "batch_norm": 5}.get(name)
         if place is None or node.args[place] is not False or not (name == "dropout" or isinstance(layer, _BatchNorm)):
@@ -234,11 +234,6 @@ class _Copy:
     def _attribute(self, path: str) -> fx.Node:
         """Add a look-up of an attribute of the module."""
         return self.graph.get_attr(f"{INNER}{path.removeprefix('.')}")
-
-
-def _apply(layer: nn.Module, given: Tensor) -> Tensor:
-    made: Tensor = layer(given)
-    return made
 
 
 def _apply_first(layer: nn.Module, given: Tensor) -> Tensors:

@@ -25,7 +25,6 @@ from clockseg.types import Array
 
 Maps: TypeAlias = Mapping[str, Any]
 """What passes between parts: maps by name, tensors or numpy arrays, and the frame's size."""
-Step: TypeAlias = Callable[[Tensor], Tensor]
 Run: TypeAlias = Callable[["TorchPart", tuple[int, ...], Sequence[Tensor]], Tensors]
 """Computes a part, for frames of a size, from its inputs in their order."""
 
@@ -57,16 +56,17 @@ def device_called(name: str) -> torch.device:
 class TorchPart:
     """A part of the cut module ``source`` that computes in torch: a stage, a group, ``FINISH`` or ``WHOLE``, by its ``name``.
 
-    ``before`` makes of the frame, for a type, what the module reads; ``after`` of its output, for a size, what is wanted, which
-    is then called ``last``. ``arrays``: what it makes leaves as numpy arrays; labels always do. ``trains``: torch's own grad
-    mode holds, so that gradients may flow; else there are none. ``run``: an engine's, which computes on ``device``; None: with
-    the module's own weights, on their device. What it gives is in memory of its own, which no later run writes to.
+    ``before`` makes of the frame what the module reads, in the type that it is given; ``after`` of its output what is wanted,
+    for the size that it is given, which is then called ``last``. ``arrays``: what the part makes leaves as numpy arrays; labels
+    always do. ``trains``: torch's own grad mode holds, so that gradients may flow; else there are none. ``run``: an engine's,
+    which computes on ``device``; None: with the module's own weights, on their device. What it gives is in memory of its own,
+    which no later run writes to.
     """
 
     source: Source
     name: str
-    before: Callable[[torch.dtype], Step] | None = None
-    after: Callable[[tuple[int, ...]], Step] | None = None
+    before: Callable[[Tensor, torch.dtype], Tensor] | None = None
+    after: Callable[[Tensor, tuple[int, ...]], Tensor] | None = None
     last: str | None = None
     arrays: bool = True
     trains: bool = False
@@ -126,13 +126,12 @@ class TorchPart:
 
     def _around(self, run: Inside, size: tuple[int, ...]) -> Inside:
         """Return ``run`` with the steps before and after the part, for frames of ``size``."""
-        before = self.before(self.source.key(())[1]) if self.before else None
-        after = self.after(size) if self.after else None
+        before, after, dtype = self.before, self.after, self.source.key(())[1]
 
         def call(*given: Tensor) -> Tensors:
-            read = [before(t) if before and name == IMAGE else t for t, name in zip(given, self.inputs, strict=True)]
-            made = run(*read)
-            return (after(made[0]),) if after else made
+            pairs = zip(given, self.inputs, strict=True)
+            made = run(*(before(map, dtype) if before and name == IMAGE else map for map, name in pairs))
+            return (after(made[0], size),) if after else made
 
         return call
 

@@ -17,7 +17,7 @@ from clockseg.graph.choice import choose
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Pick
 from clockseg.graph.rule import StageCut
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
-from clockseg.graph.torch_part import Shown, Step, TorchPart
+from clockseg.graph.torch_part import Shown, TorchPart
 from clockseg.graph.torch_reader import Program, read
 from clockseg.graph.torch_source import FINISH, WHOLE, Source
 from clockseg.networks.framing import Framing
@@ -90,12 +90,15 @@ def _staged(source: Source, name: str, said: Input | None, classes: tuple[str, .
     Values stay tensors up to the finish, which gives arrays if the network reads frames.
     """
 
+    before = None
+    if said is not None:
+        factor, offset = (tuple(numbers.tolist()) for numbers in said.affine())
+        before = partial(_read, bgr=said.colour == "bgr", factor=factor, offset=offset)
+
     def part(name: str) -> TorchPart:
         ends = name in (FINISH, WHOLE) and said is not None
-        before = None if said is None else partial(_reading, said)
-        made = TorchPart(source, name, before, arrays=ends, trains=said is None)
-        labels = ends and classes
-        return replace(made, after=lambda size: partial(_labels, size=size), last=LABELS) if labels else made
+        after, last = (_labels, LABELS) if ends and classes else (None, None)
+        return TorchPart(source, name, before, after, last, arrays=ends, trains=said is None)
 
     def stage(cut: StageCut) -> Stage:
         scores = Shown(cut.scores) if cut.scores else None
@@ -128,12 +131,7 @@ def _given(frame: Any) -> dict[str, Any]:
     return {IMAGE: frame, FRAME_SIZE: np.array(frame.shape[::-1])}
 
 
-def _reading(said: Input, dtype: torch.dtype) -> Step:
-    factor, offset = (tuple(numbers.tolist()) for numbers in said.affine())
-    return partial(_read, bgr=said.colour == "bgr", factor=factor, offset=offset, dtype=dtype)
-
-
-def _read(image: Tensor, bgr: bool, factor: tuple[float, ...], offset: tuple[float, ...], dtype: torch.dtype) -> Tensor:
+def _read(image: Tensor, dtype: torch.dtype, bgr: bool, factor: tuple[float, ...], offset: tuple[float, ...]) -> Tensor:
     """Convert frames, uint8 RGB [1, h, w, 3], to the module's input [1, 3, h, w]: pixel * factor + offset."""
     channels = (image.flip(3) if bgr else image).permute(0, 3, 1, 2).float().contiguous()
     scale, shift = (torch.tensor(each, device=image.device).view(1, 3, 1, 1) for each in (factor, offset))
