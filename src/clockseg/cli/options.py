@@ -51,9 +51,9 @@ def real(what: str, allowed: Callable[[float], bool]) -> Callable[[str], float]:
     """
 
     def parse(text: str) -> float:
-        above, _, below = text.partition("/")
+        above, slash, below = text.partition("/")
         try:
-            number = float(above) / float(below or 1)
+            number = float(above) / (float(below) if slash else 1)
         except (ValueError, ZeroDivisionError):
             number = math.nan
         if not (math.isfinite(number) and allowed(number)):
