@@ -27,7 +27,7 @@ from clockseg.carry import Carry
 from clockseg.clocks import ALWAYS
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.evaluation.cost import FINISH, Meter, Prices, priced
-from clockseg.evaluation.runs import Interleaving
+from clockseg.evaluation.evaluate import Interleaving
 from clockseg.execution.recording import record, replay
 from clockseg.showing.stream import stream
 from clockseg.video.clip import Frame

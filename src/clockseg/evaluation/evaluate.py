@@ -1,12 +1,20 @@
-"""Evaluation of schedules: accuracy against human labels, agreement with the uncut network, flicker, and cost."""
+"""Evaluation of schedules: accuracy against human labels, agreement with the uncut network, flicker, and cost.
+
+The uncut network and every schedule process each frame before any of them sees the next one, in an order that is shuffled
+from frame to frame: whatever else the machine does meanwhile affects all of them alike.
+"""
 
 from __future__ import annotations
 
 import math
+import random
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
@@ -14,15 +22,17 @@ from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
+from clockseg.evaluation.cost import Meter
 from clockseg.evaluation.flicker import Flickers, flicker_facts
 from clockseg.evaluation.labels import checked_labels, class_names, scored_classes
 from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion, finite
-from clockseg.evaluation.runs import Interleaving
 from clockseg.evaluation.values import Deviation, deviation
 from clockseg.showing.kind import checked_values, kind_of
+from clockseg.showing.seeing import Shown, Stream
 from clockseg.showing.stream import stream
 from clockseg.types import Array
 from clockseg.video.clip import Frame
+from clockseg.video.colour import rgb
 
 Schedules: TypeAlias = Mapping[str, ScheduleLike] | Sequence[tuple[str, ScheduleLike]]
 """Schedules by name; pairs where a name may occur twice."""
@@ -160,6 +170,69 @@ def _baselines(baselines: Baselines) -> Iterator[Way]:
     for name, net, *schedule in baselines:
         each = net if schedule else net.uncut()
         yield name, each, schedule_for(schedule[0] if schedule else frame_oracle, len(each))
+
+
+class Lane:
+    """A stream, and the sums of what it has done.
+
+    ``tally``: firings and seconds; ``multiply_adds``: of the frames after the first, NaN if a part is not a graph;
+    ``waiting``: frames with their outputs that other streams have not done yet.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.tally, self.multiply_adds = stream, Tally(stream.net.names), 0.0
+        self.waiting = deque[tuple[Frame, Any]]()
+        self._meter = Meter(stream.net)
+
+    def take(self, shown: Sequence[Shown]) -> None:
+        """Count the frames that the stream has done."""
+        for frame, output, record in shown:
+            first = self.tally.frames == 0
+            self.tally = self.tally.add(record, first=first)
+            if not first:
+                prices = self._meter.prices(frame.picture)
+                self.multiply_adds += math.nan if prices is None else prices.frame(record)
+            self.waiting.append((frame, output))
+
+
+class Interleaving:
+    """One clip through the uncut ``net`` and ``streams``, which have their ``lanes`` in that order.
+
+    >>> from clockseg.clockwork.network import Stage
+    >>> net = StagedNetwork("one", (Stage("a", len),))
+    >>> runs = Interleaving(net, [stream(net, frame_oracle)])
+    >>> [outputs for _, outputs in runs([Frame(0, "x"), Frame(1, "y")])]
+    [[1, 1], [1, 1]]
+    >>> [lane.tally.frames for lane in runs.lanes]
+    [2, 2]
+    """
+
+    def __init__(self, net: StagedNetwork, streams: Sequence[Stream]) -> None:
+        self.lanes = [Lane(one) for one in (stream(net.uncut(), frame_oracle), *streams)]
+
+    def __call__(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, list[Any]]]:
+        """Run the frames, and yield each that is done in all streams, with all outputs for it."""
+        shape: tuple[int, ...] | None = None
+        for number, frame in enumerate(frames):
+            # A decoded picture is converted once, and not on the time of whichever stream is the first to read it.
+            rgb(frame.picture)
+            if shape != np.shape(frame.picture):
+                shape = np.shape(frame.picture)
+                # Compiling for a frame of a new size is not part of what is timed.
+                for lane in self.lanes:
+                    lane.stream.compile(frame.picture, vectors=frame.vectors)
+            # The order matters to caches. A shuffle, not a rotation: a rotation would fall in step with fixed periods.
+            for lane in random.Random(number).sample(self.lanes, len(self.lanes)):
+                lane.take(lane.stream.push(frame.picture, vectors=frame.vectors, item=frame))
+            yield from self._ready()
+        for lane in self.lanes:
+            lane.take(lane.stream.end())
+        yield from self._ready()
+
+    def _ready(self) -> Iterator[tuple[Frame, list[Any]]]:
+        while all(lane.waiting for lane in self.lanes):
+            row = [lane.waiting.popleft() for lane in self.lanes]
+            yield row[0][0], [output for _, output in row]
 
 
 class _Scorer:
