@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -18,16 +18,6 @@ from clockseg.graph.neutral import Graph, Node
 
 FRAME = 0
 """The number of the node that makes the frame."""
-
-
-class Behind(NamedTuple):
-    """The nodes behind the last of some cuts, by the nodes up to them that they read, directly or through others behind.
-
-    ``shares``: set of nodes -> the work of all that is made from it. ``output``: the set that the output is made from.
-    """
-
-    shares: Mapping[int, float]
-    output: int
 
 
 class Row(NamedTuple):
@@ -132,13 +122,13 @@ class Load:
         >>> Load(Graph(nodes, ("x",), work={"a": 1.0, "b": 6.0, "y": 1.0}), "y").row(("a", "b"))
         Row(tensors=('a', 'b'), follow=True, running=(0.25,), stages=(0.125, 0.75), reaching=(True, True))
         """
-        ends, behind = [self.maker[tensor] for tensor in tensors], self.behind(tensors[-1])
+        ends, (behind, output) = [self.maker[tensor] for tensor in tensors], self.behind(tensors[-1])
         dominate = (then != one and self.dominators[then] >> one & 1 for one, then in itertools.pairwise(ends))
         bodies = [then & ~one for one, then in itertools.pairwise([0, *(self.above[end] for end in ends)])]
-        reaching = tuple(bool(behind.output & body) for body in bodies)
+        reaching = tuple(bool(output & body) for body in bodies)
         # Set of stages -> the share of work that is made from these.
         made = {1 << index: self.share(body) for index, body in enumerate(bodies)}
-        for nodes, share in behind.shares.items():
+        for nodes, share in behind.items():
             stages = sum(1 << index for index, body in enumerate(bodies) if nodes & body)
             made[stages] = made.get(stages, 0.0) + share
         fired = [(1 << count) - 1 for count in range(1, len(tensors))]
@@ -147,11 +137,14 @@ class Load:
         return Row(tensors, all(dominate) and reaching[-1], running, alone, reaching)
 
     @cached_property
-    def behind(self) -> Callable[[str], Behind]:
-        """Tensor of the last cut -> the nodes behind it."""
+    def behind(self) -> Callable[[str], tuple[dict[int, float], int]]:
+        """Tensor of the last cut -> set of nodes -> the share of work behind the cut that is made from it; the output's set.
+
+        The nodes are those up to the cut that are read behind it, directly or through others behind.
+        """
         return functools.cache(self._behind)
 
-    def _behind(self, tensor: str) -> Behind:
+    def _behind(self, tensor: str) -> tuple[dict[int, float], int]:
         inside, made, shares = self.above[self.maker[tensor]], list[int](), dict[int, float]()
         for index, before in enumerate(self.reads):
             if inside >> index & 1:
@@ -159,7 +152,7 @@ class Load:
                 continue
             made.append(functools.reduce(operator.or_, (made[one] for one in before)))
             shares[made[-1]] = shares.get(made[-1], 0.0) + self.costs[index]
-        return Behind(shares, made[self.maker[self.output]])
+        return shares, made[self.maker[self.output]]
 
 
 def members(nodes: int) -> Iterator[int]:
