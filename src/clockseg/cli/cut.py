@@ -189,7 +189,7 @@ def _parts(found: CutNetwork) -> str:
 
 def _next(found: CutNetwork) -> str:
     """Format the commands to run next, of those whose libraries are installed."""
-    from clockseg.engines.auto import installed
+    from importlib.util import find_spec
 
     file = found.file
     lines = [
@@ -203,7 +203,7 @@ def _next(found: CutNetwork) -> str:
         "  # find the best schedule for your video:",
         f"  clockseg plan VIDEO --network {file} --keep 0.98 --out {file.with_suffix('.toml')}",
     ]
-    if installed("onnxruntime"):
+    if find_spec("onnxruntime"):
         int8 = file.with_name(f"{file.stem}-int8.onnx")
         lines += ["  # int8:", f"  clockseg quantize {file} VIDEO --out {int8}"]
     return "\n".join(lines)

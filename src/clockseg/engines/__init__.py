@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from importlib.util import find_spec
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.engines.auto import auto, installed
+from clockseg.engines.auto import auto
 from clockseg.engines.onnxruntime import has_cuda, onnxruntime
 from clockseg.engines.openvino import openvino
 from clockseg.engines.torch import torch
@@ -38,7 +39,7 @@ def engine(
 
 def contenders(precision: str, threads: int | None) -> dict[str, Callable[[StagedNetwork], StagedNetwork]]:
     """Return the installed engines that compute in ``precision``, the one that is usually fastest first."""
-    names = [name for name in CPU_ENGINES if installed(name) and (precision == "f32" or name == "openvino")]
+    names = [name for name in CPU_ENGINES if find_spec(name) and (precision == "f32" or name == "openvino")]
     if "onnxruntime" in names and has_cuda():
         names.append("onnxruntime-cuda")
     return {name: engine(name, precision=precision, threads=threads) for name in names}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import time
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -65,15 +65,6 @@ def fastest(seconds: Mapping[str, float]) -> str:
     return best if seconds[best] < CLEARLY * seconds[first] else first
 
 
-def installed(module: str) -> bool:
-    """Return True if a library is installed, without importing it.
-
-    >>> installed("numpy"), installed("no_such_library")
-    (True, False)
-    """
-    return importlib.util.find_spec(module) is not None
-
-
 def first_able(engine: str, run: Callable[[str], Found]) -> Found:
     """Return ``run(engine)``; for "auto", of the first engine on the CPU that is installed and can run the network.
 
@@ -82,7 +73,7 @@ def first_able(engine: str, run: Callable[[str], Found]) -> Found:
     >>> first_able("onnxruntime", str.upper)
     'ONNXRUNTIME'
     """
-    names = [engine] if engine != "auto" else [name for name in CPU_ENGINES if installed(name)] or [*CPU_ENGINES[:1]]
+    names = [engine] if engine != "auto" else [name for name in CPU_ENGINES if find_spec(name)] or [*CPU_ENGINES[:1]]
     errors = []
     for name in names:
         try:
