@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ _ORIGINAL = "originalLayersNames"
 def graph_seconds(
     static: Static, frame: str, output: str, *, precision: str = "f32", threads: int | None = None, repeat: int = 5
 ) -> dict[str, float] | None:
-    """Return seconds by node of a graph from ``frame`` to ``output``, the median over at least ``repeat`` runs on noise.
+    """Return seconds by node of a graph from ``frame`` to ``output``, medians over at least ``repeat`` runs on noise.
 
     Of a small network there are more, up to a second's worth: its times vary most. What the engine fuses is shared by
     multiply-adds among the nodes it was made from, and what it adds (reordering) goes to the node it is for. None where
@@ -37,16 +36,13 @@ def graph_seconds(
     try:
         model = extraction.extract(static, (frame,), (output,), name="whole")
         work = {node.name: work_of[node.name] for node in model.graph.node}
-        runs = [_shared(run, work) for run in _runs(model.SerializeToString(), precision, threads, repeat)]
+        return _shared(_medians(model.SerializeToString(), precision, threads, repeat), work)
     except (ClocksegError, RuntimeError):
         return None
-    return {name: statistics.median(run.get(name, 0.0) for run in runs) for name in work}
 
 
-def _runs(
-    model: bytes, precision: str, threads: int | None, repeat: int
-) -> Iterator[list[tuple[Sequence[str], float]]]:
-    """For each run, in the order they ran: the nodes that something was made from, and its seconds."""
+def _medians(model: bytes, precision: str, threads: int | None, repeat: int) -> list[tuple[Sequence[str], float]]:
+    """Return for each node of the compiled model, in the order they run: those it was made from, and its median seconds."""
     core = openvino_core()
     options = latency_options(precision, threads) | {"PERF_COUNT": True}
     compiled = core.compile_model(core.read_model(model), "CPU", options)
@@ -54,12 +50,13 @@ def _runs(
     inputs = {port.get_any_name(): _noise(port) for port in compiled.inputs}
     names = {node.friendly_name: _names(node) for node in compiled.get_runtime_model().get_ops()}
     request.infer(inputs)  # the first one warms up
+    runs: list[list[float]] = []
     begun = time.perf_counter()
-    for run in itertools.count():
-        if run >= repeat and (run >= MOST_RUNS or time.perf_counter() - begun >= SECONDS):
-            return
+    while len(runs) < repeat or (len(runs) < MOST_RUNS and time.perf_counter() - begun < SECONDS):
         request.infer(inputs)
-        yield [(names.get(one.node_name, ()), one.real_time.total_seconds()) for one in request.profiling_info]
+        runs.append([one.real_time.total_seconds() for one in request.profiling_info])
+    medians = map(statistics.median, zip(*runs, strict=True))
+    return [(names.get(one.node_name, ()), spent) for one, spent in zip(request.profiling_info, medians, strict=True)]
 
 
 def _names(node: Any) -> tuple[str, ...]:
@@ -73,8 +70,8 @@ def _noise(port: Any) -> Array:
 
 
 def _shared(run: Sequence[tuple[Sequence[str], float]], work: Mapping[str, float]) -> dict[str, float]:
-    """Return seconds of one run by node; the time of nodes that the engine added goes to the next known node."""
-    found: dict[str, float] = {}
+    """Return seconds by node; the time of nodes that the engine added goes to the next known node."""
+    found = dict.fromkeys(work, 0.0)
     waiting, last = 0.0, ""
     for names, seconds in run:
         known = {node: work[node] for name in names if (node := _known(name, work))}
@@ -84,7 +81,7 @@ def _shared(run: Sequence[tuple[Sequence[str], float]], work: Mapping[str, float
         total = sum(known.values())
         for node, one in known.items():
             share = one / total if total else 1 / len(known)
-            found[node] = found.get(node, 0.0) + (seconds + waiting) * share
+            found[node] += (seconds + waiting) * share
             last = node
         waiting = 0.0
     if last:
