@@ -41,8 +41,6 @@ _KINDS = {
 _KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 """Operator -> its kind, for those of one kind whatever they read."""
 _ARITHMETIC = ("Add", "Div", "Mul", "Sub")
-_CHANNELS = 1
-"""The axis of channels of what is resized."""
 
 
 def kind(static: Static, node: onnx.NodeProto) -> Kind:
@@ -78,7 +76,7 @@ def _enlarging(static: Static, node: onnx.NodeProto) -> Kind:
     whole = len(node.input) < 4 or not node.input[3] or node.input[3] in static.folded
     alike = attribute(node, "coordinate_transformation_mode", b"half_pixel") != b"tf_crop_and_resize"
     apart = before[:2] == after[:2] and len(before) == 4
-    return ENLARGE, _CHANNELS if whole and alike and apart else None
+    return ENLARGE, 1 if whole and alike and apart else None
 
 
 def _linear(static: Static, node: onnx.NodeProto) -> Kind:
