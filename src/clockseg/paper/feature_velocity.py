@@ -172,11 +172,10 @@ def layers_passed(nodes: Iterable[onnx.NodeProto], passed: dict[str, int]) -> di
 
 
 class _Seen(NamedTuple):
-    """The maps of a frame that are compared."""
+    """A frame: its picture, the label maps of its stages and of the output, and the annotation."""
 
     image: Image
-    stages: tuple[Labels | None, ...]
-    output: Labels | None
+    maps: tuple[Labels | None, ...]
     labels: Labels | None
 
 
@@ -189,30 +188,23 @@ def shot(net: StagedNetwork, name: str, frames: Iterable[Frame], *, ignore: int 
     schedule, rows, indices, before = frame_oracle(len(net)), [], [], None
     for frame in frames:
         output, memory = fill(net, schedule, frame.image)
-        maps = tuple(
+        maps = (
             None if stage.scores is None else labels(stage.scores(kept.held.value))
             for stage, kept in zip(net.stages, memory.stages, strict=True)
         )
+        # Depth and other outputs are not compared.
+        shown = np.asarray(output) if np.asarray(output).dtype.kind in "ui" else None
         held = before.labels if before is not None and frame.labels is None else frame.labels
-        now = _Seen(frame.image.copy(), maps, _label_map(output), held)
-        same_size = before is not None and before.image.shape == now.image.shape
-        rows.append(_compared(now, before if before is not None and same_size else now, ignore))
+        now = _Seen(frame.image.copy(), (*maps, shown), held)
+        if before is None or before.image.shape != now.image.shape:
+            before = now
+        changes = (_change(a, b) for a, b in zip(now.maps, before.maps, strict=True))
+        annotated = _change(now.labels, now.labels if before.labels is None else before.labels, ignore)
+        rows.append([pixel_difference(now.image, before.image), *changes, annotated])
         indices.append(frame.index)
         before = now
     columns = np.array(rows, np.float64).reshape(len(rows), len(net) + 3).T
     return Shot(name, tuple(indices), columns[0], tuple(columns[1:-2]), columns[-2], columns[-1])
-
-
-def _label_map(output: Any) -> Labels | None:
-    """Return the output if it is a label map, else None: depth and other outputs are not compared."""
-    found = np.asarray(output)
-    return found if found.dtype.kind in "ui" else None
-
-
-def _compared(now: _Seen, before: _Seen, ignore: int) -> list[float]:
-    stages = [_change(a, b) for a, b in zip(now.stages, before.stages, strict=True)]
-    annotated = _change(now.labels, before.labels if before.labels is not None else now.labels, ignore)
-    return [pixel_difference(now.image, before.image), *stages, _change(now.output, before.output), annotated]
 
 
 def _change(now: Labels | None, before: Labels | None, ignore: int | None = None) -> float:
