@@ -85,20 +85,16 @@ def _comparable(clip: Clip, net: StagedNetwork) -> Clip:
 
 def _row(video: str, found: Evaluation, labelled: int) -> Row:
     scores = found.scores if labelled else found.agreement
+    *_, rate = found.tally.fire_rate.values()
     return Row(
         video,
         found.schedule,
         "measured",
         100 * (scores.mean_iu if labelled else scores.mean_iu_of()),
         100 * scores.fw_iu,
-        full_frames=None if found.schedule == ORACLE else _full_frames(found),
+        full_frames=None if found.schedule == ORACLE or rate is None else 100 * rate,
         note=f"{labelled} labelled frames" if labelled else "agreement",
     )
-
-
-def _full_frames(found: Evaluation) -> float | None:
-    *_, rate = found.tally.fire_rate.values()
-    return None if rate is None else 100 * rate
 
 
 def _calmer(clock: Row, foil: Row) -> Claim:

@@ -7,7 +7,7 @@ Cityscapes nets is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,7 +57,10 @@ def import_caffe(
     scales = {name: found.pop(name) for name in AT_ONCE if name in found}
     state, notes = _state(found, shape, source)
     meaning = trained_on(labels, shape.classes)
-    state, shape = _first_classes(state, shape, len(meaning.classes.names))
+    # Of all layers that compute or upsample scores: the net may have a class more.
+    count, scoring = len(meaning.classes.names), ("score_", "upscore")
+    state = {name: value[:count] if name.startswith(scoring) else value for name, value in state.items()}
+    shape = replace(shape, classes=count)
     check_state(state, shape, source=str(source))
     if broken := [name for name, value in state.items() if not np.isfinite(value).all()]:
         raise NetworkError(f"{source}: {', '.join(broken)} have values that are not finite.")
@@ -129,7 +132,8 @@ def _state(found: dict[str, list[Array]], shape: FCNShape, source: Path) -> tupl
         else:
             missing.append(layer.name)
     if missing:
-        raise NetworkError(_lacking(source, shape, missing, list(found)))
+        left = f"; its layers {_some(found)} are not used" if found else ""
+        raise NetworkError(f"{source} lacks {', '.join(missing)} of an {shape.variant}{left}.")
     if full:
         notes.append(
             f"{', '.join(full)} were stored with kernels between classes, all zero; only the kernel of each class is kept."
@@ -174,12 +178,6 @@ def _reshaped(blob: Array, size: tuple[int, ...]) -> Array:
     return blob.reshape(size) if bare in (size, flat) else blob
 
 
-def _first_classes(state: dict[str, Array], shape: FCNShape, count: int) -> tuple[dict[str, Array], FCNShape]:
-    """Return the net with the first ``count`` channels of all layers that compute or upsample scores."""
-    kept = {name: value[:count] if name.startswith(("score_", "upscore")) else value for name, value in state.items()}
-    return kept, replace(shape, classes=count)
-
-
 def _fold(state: dict[str, Array], scales: dict[str, list[Array]], source: Path, *, at_once: bool) -> list[str]:
     """Fold the factors on features into the weights that read them; biases stay as they are."""
     notes = []
@@ -198,12 +196,7 @@ def _fold(state: dict[str, Array], scales: dict[str, list[Array]], source: Path,
     return notes
 
 
-def _lacking(source: Path, shape: FCNShape, missing: list[str], left: list[str]) -> str:
-    text = f"{source} lacks {', '.join(missing)} of an {shape.variant}"
-    return f"{text}; its layers {_some(left)} are not used." if left else f"{text}."
-
-
-def _some(names: dict[str, list[Array]] | list[str]) -> str:
+def _some(names: Iterable[str]) -> str:
     shown = [repr(name) for name in names]
     return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
 

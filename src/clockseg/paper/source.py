@@ -115,7 +115,8 @@ class Setting:
             clips = read_data(self._folder(PLACES["YouTube-Objects"].folder), layout="youtube_objects", every=every)
             return Source("YouTube-Objects", tuple(clips), self._networks(VOC), _classes(clips))
         folders = [self.data / name for name in ("davis", "videos") if (self.data / name).is_dir()]
-        clips = [*self._labelled, *_videos(self.data), *(clip for folder in folders for clip in _in_folder(folder))]
+        others = (clip for folder in folders for clip in _videos(folder) or read_data(folder))
+        clips = [*self._labelled, *_videos(self.data), *others]
         if not clips:
             raise DataError(f"{self.data} holds no video. {STANDIN_DATA}")
         return Source("videos", tuple(replace(clip, limit=self.longest) for clip in clips), self._standins, 0, 0)
@@ -230,11 +231,6 @@ def _from(clip: Clip, offset: int, distance: int) -> Clip:
     """Return every ``distance``-th frame of a clip, from frame ``offset`` on, as a clip of its own."""
     name = f"{clip.name} {offset}::{distance}"
     return replace(clip, name=name, images=clip.images[offset::distance], labels=clip.labels[offset::distance])
-
-
-def _in_folder(folder: Path) -> list[Clip]:
-    """Return the videos in a folder, or if it has none, its clips."""
-    return _videos(folder) or read_data(folder)
 
 
 def _videos(folder: Path) -> list[Clip]:

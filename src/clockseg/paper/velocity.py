@@ -7,6 +7,7 @@ Cost: one pass of FCN-8s for each of the 10,167 frames of YouTube-Objects; about
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain, repeat
 
 from clockseg.paper.feature_velocity import Shot, Spread, Velocity, velocity
 from clockseg.paper.methods import BASELINE_2, BASELINE_3, baselines, oracle, score
@@ -61,21 +62,14 @@ def run(setting: Setting) -> Report:
 
 def _measured(found: Velocity, accuracies: dict[str, float]) -> list[tuple[str, ...]]:
     pixels, *changes, output, labels = map(_shown, found.spreads())
-    rows: list[tuple[str, ...]] = [("measured", "pixels", "0", pixels, "-")]
-    depths = (BASELINE_3, BASELINE_2, ORACLE)
-    for index, (stage, change) in enumerate(zip(found.stages, changes, strict=True)):
-        rows.append(
-            (
-                "measured",
-                stage,
-                f"stage {index + 1}",
-                change,
-                f"{accuracies[depths[index]]:.1f}" if depths[index] in accuracies else "-",
-            )
-        )
-    rows.append(("measured", "output", "fused", output, "-"))
-    rows.append(("measured", "human labels", "-", labels, "-"))
-    return rows
+    ends = chain((BASELINE_3, BASELINE_2, ORACLE), repeat(""))
+    stages = (
+        ("measured", stage, f"stage {number}", change, f"{accuracies[end]:.1f}" if end in accuracies else "-")
+        for number, (stage, change, end) in enumerate(zip(found.stages, changes, ends, strict=False), 1)
+    )
+    around = ("pixels", "0", pixels), ("output", "fused", output), ("human labels", "-", labels)
+    first, *last = (("measured", *one, "-") for one in around)
+    return [first, *stages, *last]
 
 
 def _accuracies(setting: Setting) -> dict[str, float]:
@@ -95,17 +89,10 @@ def claims(found: Velocity) -> list[Claim]:
     told = ", ".join(f"{name} {mean:.3f}" for name, mean in zip(names, means, strict=True))
     if means[-1]:
         told += f"; {means[1] / means[-1]:.1f} times from {names[1]} to {names[-1]}"
-    every = [shot for shot in found.shots if _calms_down(found, shot)]
+    videos, calmer = len(found.shots), sum(_calms_down(found, shot) for shot in found.shots)
     return [
-        Claim(
-            "the deepest stage changes least", f"mean of {len(found.shots)} videos", means[-1] < min(means[:-1]), told
-        ),
-        Claim(
-            "in every single video too",
-            f"{len(found.shots)} videos",
-            len(every) == len(found.shots),
-            f"in {len(every)} of {len(found.shots)}",
-        ),
+        Claim("the deepest stage changes least", f"mean of {videos} videos", means[-1] < min(means[:-1]), told),
+        Claim("in every single video too", f"{videos} videos", calmer == videos, f"in {calmer} of {videos}"),
     ]
 
 
