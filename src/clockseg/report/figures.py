@@ -37,7 +37,7 @@ def conditions(runs: Sequence[Run]) -> list[Row]:
             **{name: run.summary.get(name) for name in ("network", "schedule", "carry", "engine")},
             "machine": ", ".join(f"{v} cores" if k == "cores" else str(v) for k, v in _table(run, "machine").items()),
             "versions": ", ".join(f"{k} {v}" for k, v in _table(run, "versions").items()),
-            "written": _written(run),
+            "written": time.strftime("%Y-%m-%d %H:%M", time.localtime((run.folder / "summary.json").stat().st_mtime)),
             "result folder": run.folder,
             "problems": "; ".join(map(str, run.summary.get("problems") or ())),
         }
@@ -54,10 +54,6 @@ def _row(name: str, values: Sequence[Any], say: Callable[[Any], str] = str, note
 def _table(run: Run, key: str) -> dict[str, Any]:
     found = run.summary.get(key)
     return found if isinstance(found, dict) else {}
-
-
-def _written(run: Run) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime((run.folder / "summary.json").stat().st_mtime))
 
 
 def _means(run: Run) -> dict[str, float]:

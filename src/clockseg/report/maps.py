@@ -95,7 +95,7 @@ class Masks:
 class Difference:
     """Differences of the labels of one run from those of another, summed over frames and pixels with a class in both."""
 
-    def __init__(self, kept: Grid, *, frames: int, classes: int) -> None:
+    def __init__(self, kept: Grid, frames: int, classes: int) -> None:
         self._grid, self._classes, self._frames = kept, classes, 0
         self._agreement = np.full(frames, np.nan, np.float32)
         self._counts = Confusion.none(classes)
@@ -144,12 +144,6 @@ class Scan:
         # An id without a name is not a class, for example 255, the border outside a network's view.
         self.shares[index] = np.bincount(labels.ravel(), minlength=256)[: self.shares.shape[1]] / labels.size
 
-    def compare(self, kept: Grid, index: int, labels: Labels, other: Labels) -> None:
-        """Add the difference of the map ``other`` from ``labels``, that of the first run, at frame ``index``."""
-        if self.difference is None:
-            self.difference = Difference(kept, frames=self.frames, classes=len(self.run.classes))
-        self.difference.append(index, labels, other)
-
     def facts(self) -> dict[str, Any]:
         """Return plain values for the page."""
         most = np.nan_to_num(self.shares).max(axis=0, initial=0)
@@ -175,7 +169,8 @@ def scan(runs: Sequence[Run], warn: Callable[[str], None]) -> list[Scan]:
             continue
         for one, given in zip(found[1:], maps[1:], strict=True):
             if given is not None and comparable(first, one.run):
-                one.compare(masks.grid, index, maps[0][0], given[0])
+                one.difference = one.difference or Difference(masks.grid, first.frames, len(first.classes))
+                one.difference.append(index, maps[0][0], given[0])
     return found
 
 

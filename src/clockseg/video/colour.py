@@ -135,9 +135,11 @@ class ToRGB:
         name = picture.format.name
         if name in _SWAPPED:
             picture = self._reformatter.reformat(picture, format=_SWAPPED[name], threads=1)
+        # swscale's way from more than 8 bits to packed RGB is two levels too dark.
+        deep = picture.format.components[0].bits > 8 and not picture.format.is_rgb
         rgb = self._reformatter.reformat(
             picture,
-            format=_format(picture, bits),
+            format="gbrp16le" if bits == 16 else "gbrp" if deep else "rgb24",
             src_colorspace=matrix_of(picture, Colorspace.BT2020 if signal.primaries == BT2020 else None),
             dst_color_range=ColorRange.JPEG,
             threads=1,
@@ -145,14 +147,6 @@ class ToRGB:
         # swscale takes any grey for full range.
         limited = name.startswith(_GREY) and picture.color_range == ColorRange.MPEG
         return STRETCHED[rgb] if limited and bits == 8 else rgb
-
-
-def _format(picture: av.VideoFrame, bits: int) -> str:
-    if bits == 16:
-        return "gbrp16le"
-    # swscale's way from more than 8 bits to packed RGB is two levels too dark.
-    deep = picture.format.components[0].bits > 8 and not picture.format.is_rgb
-    return "gbrp" if deep else "rgb24"
 
 
 def matrix_of(picture: av.VideoFrame, guessed: Colorspace | None = None) -> Colorspace:
