@@ -80,9 +80,9 @@ def test_the_curve_leaves_the_dark_and_ends_at_the_peak():
 
 
 def test_a_hue_stays_where_light_is_compressed():
-    signal = to_pq(np.array([[[900.0, 450.0, 450.0], [90.0, 45.0, 45.0]]]))
+    signal = to_pq(np.array([[[4000.0, 2000.0, 2000.0], [900.0, 450.0, 450.0], [90.0, 45.0, 45.0]]]))
     out = ToSDR(Signal(BT709, PQ))(np.round(signal * 65535).astype(np.uint16)).astype(float)
-    assert (out[0, :, 1] / out[0, :, 0]).tolist() == pytest.approx([2 ** (-1 / 2.4)] * 2, rel=0.01)
+    assert (out[0, :, 1] / out[0, :, 0]).tolist() == pytest.approx([2 ** (-1 / 2.4)] * 3, rel=0.01)
     assert np.array_equal(out[..., 1], out[..., 2])
 
 

@@ -23,7 +23,7 @@ _NOT_STATED = (0, 2)
 LINEAR, PQ, HLG = 8, 16, 18
 
 PEAK_NITS = 1000.0
-"""The peak of HDR in cd/m2: most PQ is graded for this, and it is the nominal peak of HLG. Brighter light is clipped."""
+"""The peak of HDR in cd/m2: most PQ is graded for this, and it is the nominal peak of HLG. Brighter light is dimmed to it."""
 WHITE_NITS = 203.0
 """The light in cd/m2 of a white sheet in HDR (ITU-R BT.2408), and of SDR's white here."""
 _PEAK = PEAK_NITS / WHITE_NITS
@@ -143,9 +143,9 @@ class ToSDR:
             light *= (cv2.pow(luma, HLG_GAMMA - 1) * np.float32(_PEAK))[..., None]
         if self._transfer in (PQ, HLG):
             # Not light.max(2), which takes ten times as long.
-            brightest = np.maximum(np.maximum(light[..., 0], light[..., 1]), light[..., 2])
-            brightest = np.minimum(brightest / np.float32(_PEAK), 1)
-            light *= np.take(self._gain, _entries(brightest))[..., None]
+            brightest = np.maximum(np.maximum(light[..., 0], light[..., 1]), light[..., 2]) / np.float32(_PEAK)
+            # Light beyond the peak is dimmed to it first.
+            light *= (np.take(self._gain, _entries(np.minimum(brightest, 1))) / np.maximum(brightest, 1))[..., None]
         return np.asarray(np.take(self._to_codes, _entries(np.clip(cv2.transform(light, self._to_bt709), 0, 1))))
 
 
