@@ -34,11 +34,11 @@ def measure(asked: Namespace) -> Facts:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "frames.onnx"
         found = train_clock("street", teaching, out, carry=CARRY, frames=asked.frames, passes=asked.passes, threads=1)
-        on = dict(zip(PLACES, (found.facts["held_out"], score(str(out), unseen, CARRY)), strict=True))
+        on = dict(zip(PLACES, (found["held_out"], score(str(out), unseen, CARRY)), strict=True))
         graph = load_clock(str(out))
-        values = {one.name: np.zeros([side or 1 for side in one.shape], np.float32) for one in graph.inputs}
+        values = {name: np.zeros(shape, np.float32) for name, shape in graph.inputs.items()}
         spent = milliseconds([took(lambda: graph.run(values)) for _ in range(400)])
-    return {"clocks": [{"form": "frames", "milliseconds": spent, "trained": found.facts["trained"], "on": on}]}
+    return {"clocks": [{"form": "frames", "milliseconds": spent, "trained": found["trained"], "on": on}]}
 
 
 def pages(facts: Facts) -> dict[str, str]:

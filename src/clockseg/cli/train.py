@@ -78,11 +78,11 @@ def run(args: argparse.Namespace) -> int:
         warn=clips.cut_short,
         **engine_options(args),
     )
-    print_result(args, found.facts, lambda: _table(found.facts))
+    print_result(args, found, lambda: _table(found))
     if not quiet:
-        schedule = f"'budget(learned(\"{found.path}\"), network_rate=0.25)'"
+        schedule = f"'budget(learned(\"{args.out}\"), network_rate=0.25)'"
         print(
-            f'{found.path}\nnext: clockseg segment VIDEO --out results --network {args.network} --carry "{args.carry}" '
+            f'{args.out}\nnext: clockseg segment VIDEO --out results --network {args.network} --carry "{args.carry}" '
             f"--schedule {schedule}"
         )
     return clips.exit_code

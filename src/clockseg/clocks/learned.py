@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from clockseg.files import FileIdentity, changed, file_identity
 from clockseg.libraries import opencv, openvino, openvino_core
 from clockseg.types import Array
 
+Inputs: TypeAlias = dict[str, tuple[int, ...]]
+"""The names and shapes of a graph's inputs; a side that isn't fixed is 0."""
 AGE = 32
 """The number of frames since the last firing that counts as 1."""
 PICTURES = ("now", "fired")
@@ -73,7 +75,7 @@ class Learned(Thresholded):
     def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
         """Return the output of the graph."""
         graph = self.graph
-        found = graph.run({one.name: value(one, tick) for one in graph.inputs})
+        found = graph.run(values(graph.inputs, tick))
         if found.size != 1 or not -1e-6 <= found.item() <= 1 + 1e-6:
             raise UsageError(
                 f"learned clock {self.file} gave {found.reshape(-1)[:3].tolist()} of shape {list(found.shape)}; "
@@ -88,49 +90,36 @@ class Learned(Thresholded):
     @property
     def needs_motion(self) -> bool:
         """True if it reads the motion residual, which only a carry with motion provides."""
-        return any(one.name == "residual" for one in self.graph.inputs)
+        return "residual" in self.graph.inputs
 
 
-class Input(NamedTuple):
-    """One input of the graph: its name and shape; a side that isn't fixed is 0."""
-
-    name: str
-    shape: tuple[int, ...]
-
-    @property
-    def fits(self) -> bool:
-        """True if it is one of those ``ALLOWED``."""
-        if self.name == "since":
-            return self.shape == (1, 1)
-        known = self.name in (*PICTURES, "residual")
-        return known and len(self.shape) == 4 and self.shape[:2] == (1, 1) and min(self.shape) > 0
-
-
-def watched(inputs: tuple[Input, ...]) -> frozenset[Watch]:
+def watched(inputs: Collection[str]) -> frozenset[Watch]:
     """Return the maps that these inputs are made of: the picture, or none."""
-    return frozenset({PICTURE} if any(one.name in PICTURES for one in inputs) else ())
+    return frozenset({PICTURE} if {*PICTURES} & {*inputs} else ())
 
 
-def value(one: Input, tick: Tick) -> Array:
-    """Return the value of an input at ``tick``."""
-    if one.name == "since":
-        return np.full((1, 1), tick.since / AGE, np.float32)
-    if one.name == "residual":
-        return _resized(residual(tick), one)[None, None] / np.float32(FULL)
-    view = tick.views[PICTURE]
-    small = _resized(np.asarray(view.now if one.name == "now" else view.reference), one)
-    return np.asarray(opencv().cvtColor(small, opencv().COLOR_RGB2GRAY), np.float32)[None, None] / np.float32(255)
+def values(inputs: Inputs, tick: Tick) -> dict[str, Array]:
+    """Return the values of inputs, which are those ``ALLOWED``, at ``tick``."""
+    return {name: _value(name, shape, tick) for name, shape in inputs.items()}
 
 
-def _resized(plane: Array, one: Input) -> Array:
-    height, width = one.shape[2:]
-    return np.asarray(opencv().resize(plane, (width, height), interpolation=opencv().INTER_AREA))
+def _value(name: str, shape: tuple[int, ...], tick: Tick) -> Array:
+    if name == "since":
+        return np.full(shape, tick.since / AGE, np.float32)
+    if name == "residual":
+        plane, full = residual(tick), FULL
+    else:
+        view = tick.views[PICTURE]
+        plane, full = np.asarray(view.now if name == "now" else view.reference), 255
+    small = opencv().resize(plane, shape[:1:-1], interpolation=opencv().INTER_AREA)
+    grey = opencv().cvtColor(small, opencv().COLOR_RGB2GRAY) if small.ndim == 3 else small
+    return np.asarray(grey, np.float32)[None, None] / np.float32(full)
 
 
 class Graph(NamedTuple):
     """A loaded graph."""
 
-    inputs: tuple[Input, ...]
+    inputs: Inputs
     run: Callable[[Mapping[str, Array]], Array]
 
 
@@ -162,7 +151,7 @@ def _read(file: str, identity: FileIdentity, process: int) -> Graph:
     core = openvino_core()
     model = core.read_model(found.SerializeToString())
     # Without the inputs that the output does not depend on.
-    inputs = tuple(Input(port.any_name, tuple(port.partial_shape.get_min_shape())) for port in model.inputs)
+    inputs = {port.any_name: tuple(port.partial_shape.get_min_shape()) for port in model.inputs}
     if why := next(_problems(model, inputs), ""):
         raise UsageError(f"learned clock {file}: {why}.\n{ALLOWED}")
     # So small a graph gains nothing from more threads.
@@ -170,11 +159,12 @@ def _read(file: str, identity: FileIdentity, process: int) -> Graph:
     return Graph(inputs, lambda values: compiled(values)[0])
 
 
-def _problems(model: Any, inputs: tuple[Input, ...]) -> Iterator[str]:
+def _problems(model: Any, inputs: Inputs) -> Iterator[str]:
     """Yield the parts of an OpenVINO model that a clock can't have."""
-    for one, port in zip(inputs, model.inputs, strict=True):
-        if not one.fits or port.element_type != openvino().Type.f32:
-            yield f"its input {one.name!r} {list(one.shape)} is not one that a clock can read"
+    for (name, shape), port in zip(inputs.items(), model.inputs, strict=True):
+        known = name in (*PICTURES, "residual") and len(shape) == 4 and shape[:2] == (1, 1) and min(shape) > 0
+        if not (shape == (1, 1) if name == "since" else known) or port.element_type != openvino().Type.f32:
+            yield f"its input {name!r} {list(shape)} is not one that a clock can read"
     for one in model.get_ops():
         kind, ports = one.get_type_name(), one.outputs()
         fixed = all(port.partial_shape.is_static for port in ports)

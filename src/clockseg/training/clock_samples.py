@@ -11,7 +11,7 @@ import numpy as np
 
 from clockseg.carry import Carry
 from clockseg.clocks import Decision, Tick, Watch, difference
-from clockseg.clocks.learned import Input, value, watched
+from clockseg.clocks.learned import Inputs, values, watched
 from clockseg.clocks.maps import change
 from clockseg.clocks.rates import carried, skip_frame
 from clockseg.clockwork.network import StagedNetwork
@@ -58,7 +58,7 @@ class Samples(NamedTuple):
 class _Asker:
     """A clock that notes the inputs it is given, and fires at random ages."""
 
-    inputs: tuple[Input, ...]
+    inputs: Inputs
     seed: int
     noted: list[dict[str, Array]] = field(default_factory=list, compare=False)
     gates_after: ClassVar[int] = 0
@@ -68,7 +68,7 @@ class _Asker:
         age, fires = state or (0, -1)
         if tick.fires != fires:
             age = int(np.random.default_rng((self.seed, len(self.noted))).integers(2, OLDEST + 1))
-        self.noted.append({one.name: value(one, tick) for one in self.inputs})
+        self.noted.append(values(self.inputs, tick))
         return Decision(tick.since > age), (age, tick.fires)
 
     def watches(self, stage: int) -> frozenset[Watch]:
@@ -76,20 +76,20 @@ class _Asker:
         return watched(self.inputs)
 
 
-def samples(take: Take, carry: Carry, inputs: tuple[Input, ...], *, passes: int, seed: int) -> Samples:
+def samples(take: Take, carry: Carry, inputs: Inputs, *, passes: int, seed: int) -> Samples:
     """Return a sample per frame without a firing, from ``passes`` replays of ``take`` that fire at other random ages each."""
     found: list[dict[str, Array]] = []
     changes: list[float] = []
     for index in range(passes):
         asker = _Asker(inputs, 1000 * seed + index)
         told = list(take.changes(carried(asker, carry)))
-        for values, (fired, changed) in zip(asker.noted, told, strict=True):
+        for noted, (fired, changed) in zip(asker.noted, told, strict=True):
             if not fired:
-                found.append(values)
+                found.append(noted)
                 changes.append(changed)
     if not found:
         raise DataError("there are no frames to learn from; give videos of at least a second or two.")
-    together = {one.name: np.concatenate([values[one.name] for values in found]) for one in inputs}
+    together = {name: np.concatenate([noted[name] for noted in found]) for name in inputs}
     return Samples(together, np.array(changes, np.float32))
 
 
@@ -108,21 +108,16 @@ def takes(
     no frames are left, ``UsageError`` if the network gives no labels.
     """
     keep = needs(net, [carried(difference(0, of="pixels"), carry), carried(skip_frame(2), carry)], outputs=True)
-    learn, score, done = Take(Recording(net, keep)), Take(Recording(net, keep)), 0
+    learn, score = Take(Recording(net, keep)), Take(Recording(net, keep))
     share = max(SHORTEST, -(-frames // max(1, len(clips))))
-    for clip, length in lengths(clips, warn):
-        if length < SHORTEST:
-            warn(f"clip {clip.name} has {length} frames; {SHORTEST} are needed. It is left out.")
-            continue
-        count = min(share, length)
-        end = count - max(2, count // 5)
-        for index, frame in enumerate(islice(decoded(clip, warn, vectors=carry.reads_vectors), count)):
-            take = learn if index < end else score
-            output = take.recording.add(frame.picture, vectors=frame.vectors, first=index in (0, end))
+    for clip in clips:
+        for frame, first, held in _decoded(clip, share, warn, vectors=carry.reads_vectors):
+            take = score if held else learn
+            output = take.recording.add(frame.picture, vectors=frame.vectors, first=first)
             take.truth.append(_sparse(checked_labels(output, net)))
-            done += 1
+            done = len(learn.truth) + len(score.truth)
             progress("running the network on every frame", done, min(frames, share * len(clips)))
-    if not len(learn.recording) or not len(score.recording):
+    if not learn.truth or not score.truth:
         raise DataError("there are no frames to learn from; give videos, clips or folders of at least 10 frames.")
     return learn, score
 
@@ -132,20 +127,20 @@ def _sparse(labels: Array) -> Array:
     return labels[::EVERY, ::EVERY].copy()
 
 
-def lengths(clips: Sequence[Clip], warn: Warn) -> list[tuple[Clip, int]]:
-    """Return the clips that can be opened with their numbers of frames; a video without one in its header is decoded."""
-    found = []
-    for clip in clips:
-        try:
-            found.append((clip, clip.expected() or sum(1 for _ in clip)))
-        except (DataError, VideoError) as error:
-            warn(f"{error} Clip {clip.name} is left out.")
-    return found
+def _decoded(clip: Clip, most: int, warn: Warn, *, vectors: bool) -> Iterator[tuple[Frame, bool, bool]]:
+    """Yield up to ``most`` frames of ``clip``; for each, True if it is the first to learn from or to score on, and if it is held out.
 
-
-def decoded(clip: Clip, warn: Warn, *, vectors: bool = False) -> Iterator[Frame]:
-    """Yield the frames of ``clip`` without labels, up to the first that can't be decoded, of which ``warn`` is told."""
+    ``warn`` is told of the first frame that can't be decoded, after which there are no others, and of a clip that is too short.
+    """
     try:
-        yield from replace(clip, labels=(None,) * len(clip.images)).frames(problem=warn, vectors=vectors)
+        # A video without a number of frames in its header is decoded twice.
+        count = min(most, clip.expected() or sum(1 for _ in clip))
+        if count < SHORTEST:
+            warn(f"clip {clip.name} has {count} frames; {SHORTEST} are needed. It is left out.")
+            return
+        end = count - max(2, count // 5)
+        frames = replace(clip, labels=(None,) * len(clip.images)).frames(problem=warn, vectors=vectors)
+        for index, frame in enumerate(islice(frames, count)):
+            yield frame, index in (0, end), index >= end
     except (DataError, VideoError) as error:
         warn(f"{error} The rest of clip {clip.name} is left out.")
