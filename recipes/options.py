@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,11 @@ def line(entry: dict[str, Any]) -> str:
         return f"{net or step}loss {entry['loss']:.5g}  {entry['minutes']:.1f} min"
     told = {key: entry[key] for key in ("pictures", "frames", "clips", "classes", "teachers", "device") if key in entry}
     return f"{entry['event']}: {', '.join(f'{key} {value}' for key, value in told.items())}"
+
+
+def say_lines(*, quiet: bool) -> Callable[[dict[str, Any]], None]:
+    """Return a function that prints the line for an entry of a training's log to standard error; nothing if ``quiet``."""
+    return lambda entry: None if quiet else print(line(entry), file=sys.stderr, flush=True)
 
 
 def percent(share: float | None) -> str:

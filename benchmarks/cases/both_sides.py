@@ -24,7 +24,7 @@ from benchmarks.measuring import compared, milliseconds, ratio, took, turns
 from clockseg import Stage, StagedNetwork, budget, carried, frame_oracle, load, parse_schedule, run
 from clockseg.carry.flow import Flow
 from clockseg.carry.interpolate import Interpolate
-from clockseg.clocks.motion_residual import FULL
+from clockseg.clocks.threshold import FULL
 from clockseg.clockwork.clock import Clock, Plain
 from clockseg.datasets import Clip, read_data
 from clockseg.execution.recording import Recording, needs

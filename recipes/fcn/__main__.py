@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 from clockseg.cli.main import run_command
 from clockseg.cli.options import above_zero, add_group, need, positive, size
-from clockseg.cli.progress import watched
 from clockseg.errors import UsageError
-from recipes.options import add_run, box, line
+from recipes.options import add_run, box, say_lines
 
 if TYPE_CHECKING:
     from recipes.fcn.recipe import FCNRecipe
@@ -146,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
         layout=args.layout,
         validation=args.validation,
         validation_layout=args.validation_layout,
-        say=watched(line, quiet=args.quiet),
+        say=say_lines(quiet=args.quiet),
     )
     network = write_fcn(*read_state(found), found.with_suffix(".onnx"))
     if not args.quiet:

@@ -14,8 +14,7 @@ from typing import Any
 
 from clockseg.cli.main import run_command
 from clockseg.cli.options import need
-from clockseg.cli.progress import watched
-from recipes.options import add_run, add_steps, choices, line
+from recipes.options import add_run, add_steps, choices, say_lines
 from recipes.street.__main__ import add_export
 
 TRAIN = """Train scene by distillation.
@@ -71,7 +70,7 @@ def train(args: argparse.Namespace) -> int:
         args.out,
         choices=choices(args),
         permissive=args.sources == "permissive",
-        say=watched(line, quiet=args.quiet),
+        say=say_lines(quiet=args.quiet),
         weights=args.weights,
     )
     if not args.quiet:

@@ -15,9 +15,8 @@ from typing import Any
 
 from clockseg.cli.main import run_command
 from clockseg.cli.options import check_new_network, count, need, size
-from clockseg.cli.progress import watched
 from clockseg.errors import UsageError
-from recipes.options import add_run, add_steps, box, choices, line
+from recipes.options import add_run, add_steps, box, choices, say_lines
 
 TRAIN = """Train street (or, with --large, street-large) on labelled clips.
 
@@ -96,7 +95,7 @@ def train(args: argparse.Namespace) -> int:
         teachers=args.teachers,
         hold_out=args.hold_out,
         validation=args.validation,
-        say=watched(line, quiet=args.quiet),
+        say=say_lines(quiet=args.quiet),
     )
     if not args.quiet:
         name = "street-large" if args.large else "street"

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clockseg.cli.terminal import say, status
 
@@ -83,17 +83,3 @@ def counting(unit: str, *, quiet: bool) -> Callable[[str, int, int], None]:
     """Return a function to report how far a training is with gathering its samples."""
     line = Line(quiet=quiet)
     return lambda what, done, of: line.show(lambda: f"{what}: {done} of about {of} {unit}")
-
-
-def watched(line: Callable[[dict[str, Any]], str | None], *, quiet: bool) -> Callable[[dict[str, Any]], None]:
-    """Return a function that prints ``line`` of each entry of a log to standard error; nothing if it is None or ``quiet``.
-
-    >>> watched(lambda entry: entry["event"], quiet=True)({"event": "step"})
-    """
-
-    def tell(entry: dict[str, Any]) -> None:
-        text = None if quiet else line(entry)
-        if text is not None:
-            print(text, file=sys.stderr, flush=True)
-
-    return tell

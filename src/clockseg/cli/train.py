@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from functools import partial
 from typing import Any
 
 from clockseg.cli.clips import Clips
@@ -21,7 +23,7 @@ from clockseg.cli.options import (
     need,
     positive,
 )
-from clockseg.cli.progress import counting, watched
+from clockseg.cli.progress import counting
 from clockseg.cli.terminal import align, percent, print_result
 from clockseg.networks import DRIVING
 
@@ -73,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         frames=args.frames,
         steps=args.steps,
         seed=args.seed,
-        say=watched(_line, quiet=quiet),
+        say=(lambda line: None) if quiet else partial(print, file=sys.stderr, flush=True),
         progress=counting("frames", quiet=quiet),
         warn=clips.cut_short,
         **engine_options(args),
@@ -86,15 +88,6 @@ def run(args: argparse.Namespace) -> int:
             f"--schedule {schedule}"
         )
     return clips.exit_code
-
-
-def _line(entry: dict[str, Any]) -> str | None:
-    """Format an entry of a training's log; None if it is not shown."""
-    if entry["event"] == "step":
-        return f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.4f}"
-    if entry["event"] != "start":
-        return None
-    return f"{entry['samples']} samples; a firing would change {percent(entry['change'])} of their labels"
 
 
 def _table(facts: dict[str, Any]) -> str:

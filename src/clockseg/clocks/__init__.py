@@ -4,8 +4,8 @@ from clockseg.clocks.budget import Budget as budget
 from clockseg.clocks.combine import AtLeastEvery as at_least_every
 from clockseg.clocks.combine import both, either, invert
 from clockseg.clocks.learned import Learned as learned
-from clockseg.clocks.motion_residual import MotionResidual as motion_residual
 from clockseg.clocks.paced import Paced as paced
+from clockseg.clocks.threshold import MotionResidual as motion_residual
 from clockseg.clocks.threshold import with_threshold
 from clockseg.clocks.watching import Change as difference
 from clockseg.clocks.watching import Confidence as confidence

@@ -11,8 +11,8 @@ import numpy as np
 
 from clockseg.clocks.combine import part_of
 from clockseg.clocks.expressions import Written
-from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
+from clockseg.clocks.threshold import MotionResidual
 from clockseg.clocks.watching import Change
 from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, View, Watch, ask, is_clock, name_of
 from clockseg.clockwork.facts import facts
@@ -35,14 +35,11 @@ class Movement:
     """The signal of a budget by default: the motion-compensated residual if the carry estimates motion, else the change of pixels."""
 
     gates_after: ClassVar[int] = 0
+    watches: ClassVar[frozenset[Watch]] = frozenset({PICTURE})
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide as the clock that applies does."""
         return (PIXELS if tick.travel is None else RESIDUAL)(tick, state)
-
-    def watches(self, stage: int) -> frozenset[Watch]:
-        """Return the picture."""
-        return frozenset({PICTURE})
 
 
 RESIDUAL, PIXELS, MOVEMENT = MotionResidual(0.0), Change(0.0, of="pixels"), Movement()

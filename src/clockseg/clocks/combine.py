@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from clockseg.clocks.expressions import Written, text_of
 from clockseg.clockwork.clock import Clock, ClockLike, Decision, Tick, Watch, as_clock, ask
@@ -90,13 +90,10 @@ class AtLeastEvery(Written):
     """
 
     frames: int
+    watches: ClassVar[frozenset[Watch]] = frozenset()
 
     def __post_init__(self) -> None:
         whole_number(self.frames, "at_least_every's number of frames")
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         return Decision(tick.since >= self.frames), None
-
-    def watches(self, stage: int) -> frozenset[Watch]:
-        """Return nothing: it counts frames."""
-        return frozenset()

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from clockseg.clocks.motion_residual import FULL, residual
-from clockseg.clocks.threshold import Thresholded
+from clockseg.clocks.threshold import FULL, Thresholded, residual
 from clockseg.clockwork.clock import PICTURE, Tick, Watch
 from clockseg.errors import ClocksegError, UsageError, first_line
 from clockseg.files import FileIdentity, changed, file_identity

@@ -1,17 +1,21 @@
 """Clocks that compare a signal with a threshold, as the paper's adaptive clock does (section 4.3).
 
-The equation of each clock's signal is in watching.py, motion_residual.py and learned.py.
+The equation of each clock's signal is here for ``motion_residual``, and in watching.py and learned.py for the others.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, ClassVar
 
 from clockseg.clocks.expressions import Written
-from clockseg.clockwork.clock import Clock, Decision, Tick, name_of
+from clockseg.clockwork.clock import Clock, Decision, Tick, Watch, name_of
 from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number
+from clockseg.types import Array
+
+FULL = 64
+"""The residual in grey levels that counts as 1; smaller residuals count proportionally."""
 
 
 class Thresholded(Written):
@@ -53,3 +57,38 @@ def with_threshold(clock: Clock, threshold: float) -> Clock:
         f"{name_of(clock)} has no threshold that could be set; give a dataclass with a field threshold, a function of "
         "(tick, threshold=..), or a function of the threshold, such as lambda t: either(adaptive(t), at_least_every(8))."
     )
+
+
+def residual(tick: Tick) -> Array:
+    """Return the residual since the last firing in grey levels, [h, w], at most ``FULL``; ``UsageError`` if the motion has none."""
+    found: Array | None = getattr(tick.travel, "residual", None)
+    if found is None:
+        raise UsageError(
+            f"the carry's motion, a {type(tick.travel).__name__}, has no residual, which this clock reads. Use a carry with "
+            "clockseg.carry.Motion, such as warp(flow)."
+        )
+    return found.clip(max=FULL)
+
+
+@dataclass(frozen=True)
+class MotionResidual(Thresholded):
+    """Fires when the motion-compensated residual since the last firing is at least ``threshold``.
+
+    The signal, 0..1, is the mean over the picture of the difference in grey levels between this frame and that of the last
+    firing warped to it, over ``FULL`` and at most 1; pixels that came into view count as 1. It needs a carry that estimates
+    motion, such as ``warp(flow)``.
+
+    >>> MotionResidual("much")
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.UsageError: the threshold is 'much'; it must be a number, such as 0.25.
+    """
+
+    threshold: float
+    gates_after: ClassVar[int] = 0
+    needs_motion: ClassVar[bool] = True
+    watches: ClassVar[frozenset[Watch]] = frozenset()
+
+    def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
+        """Return the residual."""
+        return float(residual(tick).mean() / FULL), state

@@ -14,7 +14,6 @@ from clockseg.clockwork.clock import PICTURE, Tick, Watch
 from clockseg.clockwork.facts import class_ids
 from clockseg.clockwork.schedule import gated
 from clockseg.errors import UsageError, number, whole_number
-from clockseg.types import Array
 
 Of = Literal["labels", "scores", "features", "pixels"]
 Reference = Literal["fired", "previous"]
@@ -179,17 +178,9 @@ class Confidence(Watching):
 
     def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
         """Return the mean peak."""
-        return peak(tick.at(self.watched(tick.stage)).watched), state
-
-
-def peak(scores: Array) -> float:
-    """Return the mean over cells of the largest softmax probability, 1/classes..1.
-
-    >>> peak(np.zeros((1, 4, 2, 2)))
-    0.25
-    """
-    scores = np.ascontiguousarray(scores)  # the memory layout decides the order of additions, and so the last digit
-    if scores.ndim != 4:
-        raise UsageError(f"confidence needs a score map, [n, classes, h, w]; this array has shape {scores.shape}.")
-    top = scores.max(axis=1, keepdims=True)
-    return float(np.mean(1.0 / np.exp(scores - top).sum(axis=1)))
+        # The memory layout decides the order of additions, and so the last digit.
+        scores = np.ascontiguousarray(tick.at(self.watched(tick.stage)).watched)
+        if scores.ndim != 4:
+            raise UsageError(f"confidence needs a score map, [n, classes, h, w]; this array has shape {scores.shape}.")
+        top = scores.max(axis=1, keepdims=True)
+        return float(np.mean(1.0 / np.exp(scores - top).sum(axis=1))), state

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeGuard, cast
 
 from clockseg.errors import UsageError, tell_fault, whole_number
 
@@ -101,6 +101,7 @@ class Every:
     """
 
     period: int
+    watches: ClassVar[frozenset[Watch]] = frozenset()
 
     def __post_init__(self) -> None:
         whole_number(self.period, "a period")
@@ -110,10 +111,6 @@ class Every:
 
     def __str__(self) -> str:
         return f"every({self.period})"
-
-    def watches(self, stage: int) -> frozenset[Watch]:
-        """Return nothing: it counts frames."""
-        return frozenset()
 
 
 ALWAYS = Every(1)

@@ -13,8 +13,8 @@ from clockseg.errors import UsageError, nearest, whole_number
 class Facts(NamedTuple):
     """The attributes that a clock may declare, with their defaults.
 
-    ``watches``: a method that returns the maps that it reads to decide for a stage (None: the score map of the stage before, for
-    stage 1 the picture; for a combinator none of its own). ``parts``: the clocks that a combinator is made of; their
+    ``watches``: the maps that it reads, or a method that returns those that it reads to decide for a stage (None: the score map of
+    the stage before, for stage 1 the picture; for a combinator none of its own). ``parts``: the clocks that a combinator is made of; their
     declarations hold for it too. ``gates_after``: the number of stages that always run; the clock decides for those after them
     (0: for the whole network; None: for the last stage only). ``threshold``: the number that its signal is compared with; it
     can be tuned if it is a dataclass field or a function's parameter. ``below``: True if it fires when the signal is below the
@@ -25,7 +25,7 @@ class Facts(NamedTuple):
     unchanged.
     """
 
-    watches: Callable[[int], Collection[Watch]] | None = None
+    watches: Callable[[int], Collection[Watch]] | Collection[Watch] | None = None
     parts: tuple[Clock, ...] = ()
     gates_after: int | None = None
     threshold: float | None = None
@@ -74,7 +74,7 @@ def own_watches(clock: Clock, stage: int) -> frozenset[Watch]:
     """Return the maps that a clock itself reads, without those that its parts read."""
     declared = facts(clock)
     if declared.watches is not None:
-        return frozenset(declared.watches(stage))
+        return frozenset(declared.watches(stage) if callable(declared.watches) else declared.watches)
     return frozenset() if declared.parts else frozenset({Watch("scores", stage - 1) if stage > 1 else PICTURE})
 
 

@@ -30,7 +30,7 @@ from clockseg.networks.load import load
 from clockseg.networks.onnx_export import traced
 from clockseg.training.clock_samples import Samples, Take, samples, takes
 
-Log = Callable[[dict[str, Any]], None]
+Say = Callable[[str], None]
 BATCH, RATE, WARM_UP, DECAY, AVERAGE = 64, 3e-3, 50, 1e-3, 0.99
 """Samples of a step; the learning rate, which rises for ``WARM_UP`` steps and then falls to 0 in half a cosine; the weight
 decay; the share that the running average of the weights, which is the result, keeps at each step."""
@@ -51,7 +51,7 @@ def train_clock(
     passes: int = 4,
     steps: int = 1500,
     seed: int = 0,
-    say: Log = lambda entry: None,
+    say: Say = lambda line: None,
     progress: Callable[[str, int, int], None] = lambda what, done, of: None,
     warn: Callable[[str], None] = lambda sentence: None,
     **options: Any,
@@ -68,7 +68,7 @@ def train_clock(
     inputs = inputs_of(motion=carry.estimates_motion)
     learn, held = takes(net, clips, carry, frames=frames, warn=warn, progress=progress)
     found = samples(learn, carry, inputs, passes=passes, seed=seed)
-    say({"event": "start", "samples": len(found.change), "change": round(float(found.change.mean()), 5)})
+    say(f"{len(found.change)} samples; a firing would change {100 * found.change.mean():.1f} % of their labels")
     trained = {
         "network": net.name,
         "size": options.get("size"),
@@ -128,8 +128,8 @@ def stacked(now: Tensor, fired: Tensor, *residual: Tensor) -> Tensor:
     return torch.cat([now, fired, *residual, (now - fired).abs()], 1)
 
 
-def fitted(found: Samples, steps: int, seed: int, say: Log) -> ClockNet:
-    """Return a network trained on samples; ``TrainingError`` if the loss is not finite. ``say`` gets twenty entries."""
+def fitted(found: Samples, steps: int, seed: int, say: Say) -> ClockNet:
+    """Return a network trained on samples; ``TrainingError`` if the loss is not finite. ``say`` gets twenty lines."""
     torch.manual_seed(seed)
     values = [torch.from_numpy(value) for value in found.values.values()]
     change = torch.from_numpy(found.change)[:, None]
@@ -159,7 +159,7 @@ def fitted(found: Samples, steps: int, seed: int, say: Log) -> ClockNet:
         rate.step()
         average.update_parameters(net)
         if step % max(1, steps // 20) == 0:
-            say({"event": "step", "step": step, "of": steps, "loss": round(float(np.mean(losses)), 4)})
+            say(f"step {step} of {steps}  loss {np.mean(losses):.4f}")
             losses.clear()
     trained: ClockNet = average.module.eval()
     return trained
