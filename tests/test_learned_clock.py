@@ -248,7 +248,7 @@ def test_samples_are_what_would_be_shown_against_the_network() -> None:
     clip = clip_of([grey(level) for level in levels])
     learn, held = takes(NET, [clip], identity, frames=24, warn=print)
     assert (len(learn.recording), len(held.recording)) == (20, 4)
-    found = samples(learn, identity, {"now": (1, 1, 6, 8), "fired": (1, 1, 6, 8)}, passes=2, seed=0)
-    apart = np.abs(found.values["now"] - found.values["fired"]).mean((1, 2, 3))
-    assert 0 < found.change.mean() < 1
-    assert np.allclose(apart, found.change)  # black shown on white changes all labels, black on black none
+    values, change = samples(learn, identity, {"now": (1, 1, 6, 8), "fired": (1, 1, 6, 8)}, passes=2, seed=0)
+    apart = np.abs(values["now"] - values["fired"]).mean((1, 2, 3))
+    assert 0 < change.mean() < 1
+    assert np.allclose(apart, change)  # black shown on white changes all labels, black on black none

@@ -28,7 +28,8 @@ from clockseg.errors import TrainingError, UsageError
 from clockseg.files import whole
 from clockseg.networks.load import load
 from clockseg.networks.onnx_export import traced
-from clockseg.training.clock_samples import Samples, Take, samples, takes
+from clockseg.training.clock_samples import Take, samples, takes
+from clockseg.types import Array
 
 Say = Callable[[str], None]
 BATCH, RATE, WARM_UP, DECAY, AVERAGE = 64, 3e-3, 50, 1e-3, 0.99
@@ -67,8 +68,8 @@ def train_clock(
     net = load(network, **options)
     inputs = inputs_of(motion=carry.estimates_motion)
     learn, held = takes(net, clips, carry, frames=frames, warn=warn, progress=progress)
-    found = samples(learn, carry, inputs, passes=passes, seed=seed)
-    say(f"{len(found.change)} samples; a firing would change {100 * found.change.mean():.1f} % of their labels")
+    values, change = samples(learn, carry, inputs, passes=passes, seed=seed)
+    say(f"{len(change)} samples; a firing would change {100 * change.mean():.1f} % of their labels")
     trained = {
         "network": net.name,
         "size": options.get("size"),
@@ -77,10 +78,10 @@ def train_clock(
         "frames": len(learn.recording),
         "passes": passes,
         "seed": seed,
-        "samples": len(found.change),
+        "samples": len(change),
         "steps": steps,
     }
-    model = exported(fitted(found, steps, seed, say), inputs)
+    model = exported(fitted([*values.values()], change, steps, seed, say), inputs)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "clock.onnx"
         onnx.save(model, file)
@@ -128,11 +129,10 @@ def stacked(now: Tensor, fired: Tensor, *residual: Tensor) -> Tensor:
     return torch.cat([now, fired, *residual, (now - fired).abs()], 1)
 
 
-def fitted(found: Samples, steps: int, seed: int, say: Say) -> ClockNet:
-    """Return a network trained on samples; ``TrainingError`` if the loss is not finite. ``say`` gets twenty lines."""
+def fitted(inputs: Sequence[Array], target: Array, steps: int, seed: int, say: Say) -> ClockNet:
+    """Return a network trained on ``samples``; ``TrainingError`` if the loss is not finite. ``say`` gets twenty lines."""
     torch.manual_seed(seed)
-    values = [torch.from_numpy(value) for value in found.values.values()]
-    change = torch.from_numpy(found.change)[:, None]
+    values, change = [torch.from_numpy(value) for value in inputs], torch.from_numpy(target)[:, None]
     planes = stacked(*values[:-1])
     net = ClockNet(planes.mean((0, 2, 3)), planes.std((0, 2, 3)).clamp_min(1e-4))
     # Untrained, it answers with about the mean change.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,13 +47,6 @@ class Take:
                 yield any(played.record.fired), change(shown, self.truth[index])
 
 
-class Samples(NamedTuple):
-    """``values``: by input, [n, ..]; ``change``: the target, [n], 0..1."""
-
-    values: dict[str, Array]
-    change: Array
-
-
 @dataclass(frozen=True)
 class _Asker:
     """A clock that notes the inputs it is given, and fires at random ages."""
@@ -76,21 +69,20 @@ class _Asker:
         return watched(self.inputs)
 
 
-def samples(take: Take, carry: Carry, inputs: Inputs, *, passes: int, seed: int) -> Samples:
-    """Return a sample per frame without a firing, from ``passes`` replays of ``take`` that fire at other random ages each."""
-    found: list[dict[str, Array]] = []
-    changes: list[float] = []
+def samples(take: Take, carry: Carry, inputs: Inputs, *, passes: int, seed: int) -> tuple[dict[str, Array], Array]:
+    """Return the values of every input, [n, ..], and the target, [n], 0..1: a sample per frame without a firing.
+
+    They are from ``passes`` replays of ``take`` that fire at other random ages each.
+    """
+    found: list[tuple[dict[str, Array], float]] = []
     for index in range(passes):
         asker = _Asker(inputs, 1000 * seed + index)
         told = list(take.changes(carried(asker, carry)))
-        for noted, (fired, changed) in zip(asker.noted, told, strict=True):
-            if not fired:
-                found.append(noted)
-                changes.append(changed)
+        found += [(noted, changed) for noted, (fired, changed) in zip(asker.noted, told, strict=True) if not fired]
     if not found:
         raise DataError("there are no frames to learn from; give videos of at least a second or two.")
-    together = {name: np.concatenate([noted[name] for noted in found]) for name in inputs}
-    return Samples(together, np.array(changes, np.float32))
+    together = {name: np.concatenate([noted[name] for noted, _ in found]) for name in inputs}
+    return together, np.array([changed for _, changed in found], np.float32)
 
 
 def takes(
