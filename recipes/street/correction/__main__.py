@@ -23,7 +23,7 @@ from typing import Any
 from clockseg.cli.clips import Clips
 from clockseg.cli.main import run_command
 from clockseg.cli.options import above_zero, add_data_options, add_frames_options, count, need, positive
-from clockseg.cli.progress import counting, watched
+from clockseg.cli.progress import counting
 from clockseg.cli.terminal import align, percent
 
 
@@ -67,7 +67,7 @@ def train(args: argparse.Namespace) -> int:
         args.out,
         choices=choices,
         name=args.name,
-        say=watched(_line, quiet=args.quiet),
+        say=lambda entry: None if args.quiet or not _line(entry) else print(_line(entry), file=sys.stderr, flush=True),
         progress=counting("samples", quiet=args.quiet),
         warn=clips.cut_short,
         engine=args.engine,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -12,11 +12,11 @@ import numpy as np
 
 from clockseg.carry import Motion
 from clockseg.datasets.clips import Clip
-from clockseg.errors import DataError
-from clockseg.training.clock_samples import Warn, decoded
+from clockseg.errors import DataError, VideoError
 from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image, Size
 from recipes.street.correction.teacher import Teacher
 
+Warn = Callable[[str], None]
 OLDEST = 12
 """Largest age of propagated scores, in frames."""
 MOST_BYTES = 1_500_000_000
@@ -161,7 +161,12 @@ class _Gathering:
         return Target(picture, _half(answer.scores), answer.labels.copy(), (columns, rows))
 
     def _frames(self, clip: Clip) -> Iterator[Image]:
-        return (frame.image for frame in decoded(clip, self.warn))
+        try:
+            yield from (
+                frame.image for frame in replace(clip, labels=(None,) * len(clip.images)).frames(problem=self.warn)
+            )
+        except (DataError, VideoError) as error:
+            self.warn(f"{error} The rest of clip {clip.name} is left out.")
 
 
 def _half(values: Array) -> Array:

@@ -28,7 +28,6 @@ from clockseg.graph.part import LABELS, GraphPart
 from clockseg.graph.sidecar import Input
 from clockseg.graph.staged import input_size
 from clockseg.networks.load import assemble, read
-from clockseg.training import Trained
 from clockseg.types import Array
 from recipes.fitting import Log, Recipe, check_resumed, fit, log_to
 from recipes.street.correction.fusion import STEM_STRIDE, Fusion, Shape, corrected
@@ -56,6 +55,14 @@ class Choices:
     resume: bool = False
     flow: Flow = field(default_factory=Flow)
     recipe: Recipe = RECIPE
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The file that a training wrote, and ``facts`` about it: plain values, for ``json.dumps``."""
+
+    path: Path
+    facts: dict[str, Any]
 
 
 def train_correction(
