@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clockseg.cli import options
-from clockseg.cli.terminal import align, columns, percent, say, sides, warn
+from clockseg.cli.inspect import parts_table
+from clockseg.cli.terminal import align, percent, say, sides, warn
 from clockseg.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from clockseg.networks.cutting import CutNetwork
-    from clockseg.networks.inspection import Inspected
     from clockseg.networks.source import Said
 
 HELP = "cut any network into stages"
@@ -167,13 +166,6 @@ def _cuts(found: CutNetwork) -> str:
 
 def _parts(found: CutNetwork) -> str:
     seen = found.inspection
-    cells: dict[str, Callable[[Inspected], str]] = {
-        "part": lambda part: part.name,
-        "reads": lambda part: ", ".join(part.reads),
-        "G multiply-adds": lambda part: f"{part.multiply_adds / 1e9:.3g}",
-        "ms": lambda part: f"{1e3 * part.seconds:.1f}",
-        "share": lambda part: "" if part.share is None else percent(part.share),
-    }
     width, height = seen.size
     apart = "identical"
     if found.apart:
@@ -181,7 +173,7 @@ def _parts(found: CutNetwork) -> str:
     return "\n".join(
         [
             f"cost at {width}x{height} in {seen.engine}, threads: {seen.threads}",
-            columns((*seen.parts, seen.whole), cells, left=2),
+            parts_table((*seen.parts, seen.whole)),
             f"outputs in stages and whole: {apart}, on noise and on a picture",
         ]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,6 +89,24 @@ def text(found: Inspection) -> str:
         f"correction of propagated scores: {one.seconds / found.whole.seconds:.2f} times the uncut network"
         for one in more
     ]
+    ratio = found.staged_seconds / found.whole.seconds
+    return "\n".join(
+        [
+            head,
+            "",
+            parts_table((*found.parts, found.whole, *more)),
+            "",
+            f"every stage firing: {1e3 * found.staged_seconds:.2f} ms, {ratio:.2f} times the uncut network",
+            *corrects,
+            *_tensors(found),
+            f"recommended schedule: {found.schedule or 'none'}",
+            *([] if found.warning is None else [f"warning: {found.warning}"]),
+        ]
+    )
+
+
+def parts_table(parts: Iterable[Inspected]) -> str:
+    """Format a table of what each part reads, costs and keeps, and of its time."""
     cells: dict[str, Callable[[Inspected], str]] = {
         "part": lambda part: part.name,
         "reads": lambda part: ", ".join(part.reads),
@@ -98,20 +116,7 @@ def text(found: Inspection) -> str:
         "ms": lambda part: f"{1e3 * part.seconds:.2f}",
         "share": lambda part: "" if part.share is None else percent(part.share),
     }
-    ratio = found.staged_seconds / found.whole.seconds
-    return "\n".join(
-        [
-            head,
-            "",
-            columns((*found.parts, found.whole, *more), cells, left=2),
-            "",
-            f"every stage firing: {1e3 * found.staged_seconds:.2f} ms, {ratio:.2f} times the uncut network",
-            *corrects,
-            *_tensors(found),
-            f"recommended schedule: {found.schedule or 'none'}",
-            *([] if found.warning is None else [f"warning: {found.warning}"]),
-        ]
-    )
+    return columns(parts, cells, left=2)
 
 
 def _tensors(found: Inspection) -> list[str]:
