@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, TextIO, TypeVar, cast
 
 from clockseg.evaluation.tables import percent as percent
+from clockseg.evaluation.tables import shown as shown
 
 T = TypeVar("T")
 # Control characters but for tab and newline, those of C1, and what turns the direction of writing or breaks lines.
@@ -127,11 +128,6 @@ def print_result(args: argparse.Namespace, facts: Mapping[str, Any], text: Calla
     {"frames": 3}
     """
     print(json.dumps(facts, allow_nan=False) if args.json else text())
-
-
-def shown(value: float | None, form: Callable[[float], str]) -> str:
-    """Format ``value``, or return a dash for None."""
-    return "-" if value is None else form(value)
 
 
 def align(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:

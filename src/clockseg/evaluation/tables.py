@@ -14,13 +14,18 @@ if TYPE_CHECKING:
     from clockseg.evaluation.evaluate import Evaluation
 
 
+def shown(value: float | None, form: Callable[[float], str]) -> str:
+    """Format ``value``, or return a dash for None."""
+    return "-" if value is None else form(value)
+
+
 def percent(share: float | None) -> str:
     """Format a share as a percentage.
 
     >>> percent(0.6612), percent(None)
     ('66.1 %', '-')
     """
-    return "-" if share is None else f"{100 * share:.1f} %"
+    return shown(share, lambda share: f"{100 * share:.1f} %")
 
 
 Columns: TypeAlias = dict[str, tuple[str, Callable[[Any], str]]]
@@ -51,7 +56,7 @@ def table(found: Sequence[Evaluation]) -> list[list[str]]:
     # Baselines have other stages.
     fires = {f"fires {stage}": (f"fire_rate.{stage}", percent) for stage in found[0].facts()["fire_rate"]}
     columns = scores | fires | _COSTS
-    body = [[str(row["schedule"]), *(_cell(row, *column) for column in columns.values())] for row in rows]
+    body = [[str(row["schedule"]), *(shown(row.get(place), form) for place, form in columns.values())] for row in rows]
     return [["schedule", *columns], *body]
 
 
@@ -88,11 +93,6 @@ def _latex(rows: Sequence[Sequence[str]]) -> str:
 
 def _escaped(text: str) -> str:
     return "".join(f"\\{one}" if one in "%_&#${}" else one for one in text)
-
-
-def _cell(row: Mapping[str, Any], place: str, form: Callable[[Any], str]) -> str:
-    value = row.get(place)
-    return "-" if value is None else form(value)
 
 
 def _flat(one: Evaluation) -> dict[str, Any]:
