@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -76,8 +77,8 @@ class Source:
 
     def key(self, shape: tuple[int, ...]) -> Key:
         """Return the key of a graph: the shape of the frame, with the type and device of the module."""
-        tensors = (t for t in (*self.module.parameters(), *self.module.buffers()) if t.is_floating_point())
-        like = next(tensors, self.example)
+        tensors = itertools.chain(self.module.parameters(), self.module.buffers())
+        like = next((tensor for tensor in tensors if tensor.is_floating_point()), self.example)
         dtype = like.dtype if self.example.is_floating_point() else self.example.dtype
         return shape, dtype, like.device
 
