@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._dynamo.utils import counters
 from torch.nn import functional as F
 
 from clockseg import UsageError, alternating, run
@@ -154,6 +155,19 @@ def test_compiled_it_is_the_same() -> None:
     net = engine(cut(module, image(), at=["2"]), compile=True)
     assert apart(net(image()), module(image())) <= 1e-5
     assert apart(net(image(1)), module(image(1))) <= 1e-5
+
+
+def test_each_part_is_compiled_at_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of functions that share code, torch keeps eight compiled, and runs the others as they are."""
+    compile = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda graph, **options: compile(graph, backend="eager", **options))
+    torch._dynamo.reset()
+    counters.clear()
+    module = nn.Sequential(*(nn.Conv2d(3, 3, 1) for _ in range(5))).eval()
+    net = engine(cut(module, image(), at=[str(index) for index in range(5)]), compile=True)
+    for side in (8, 16, 24):
+        net(torch.zeros(1, 3, side, side))
+    assert counters["frames"]["ok"] == counters["frames"]["total"] == 5 * 3
 
 
 def test_usage() -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from clockseg import libraries
-from clockseg.clockwork.network import Part, StagedNetwork
+from clockseg.clockwork.network import Part, StagedNetwork, same
 from clockseg.engines.compiled import PerSize
 from clockseg.errors import ClocksegError, NetworkError, UsageError, first_line
 from clockseg.execution.machine import threads_or_all
@@ -83,8 +83,8 @@ class _Builder:
         """Return the function that computes ``part`` for frames of ``size``, under autocast in the builder's precision."""
         low = self.dtype != self.torch.float32
         with self.torch.inference_mode(False), self.torch.no_grad():
-            frozen = part.frozen(size, self.weight, self.device)
-            made = self.torch.compile(frozen, dynamic=False) if self.compile else frozen
+            compile = partial(self.torch.compile, dynamic=False) if self.compile else same
+            made = part.frozen(size, self.weight, self.device, compile)
 
         def call(*given: Any) -> Any:
             with self.torch.autocast(self.device.type, self.dtype, enabled=low, cache_enabled=False):

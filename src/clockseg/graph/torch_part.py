@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clockseg.clockwork.network import same
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS
 from clockseg.graph.torch_export import check_shape, pick
@@ -92,13 +93,17 @@ class TorchPart:
         """The maps it gives, as they are called in values."""
         return (self.last,) if self.last else self.source.first.ends[self.name][1]
 
-    def frozen(self, size: tuple[int, ...], settle: Settle, device: torch.device) -> Inside:
+    def frozen(
+        self, size: tuple[int, ...], settle: Settle, device: torch.device, compile: Callable[[Inside], Inside] = same
+    ) -> Inside:
         """Return a function that computes this part for frames of ``size``, on ``device`` with weights of its own.
 
-        ``settle``: see ``torch_extraction.frozen``.
+        ``settle``: see ``torch_extraction.frozen``. ``compile``: applied to the part's graph, whose code is its own, and not to
+        the steps around it: of functions that share code, torch keeps only a few compiled.
         """
         there = self.source.at(_shape(size))
-        run = frozen(there.program, self.source.module, *there.ends[self.name], settle=settle, device=device)
+        graph = frozen(there.program, self.source.module, *there.ends[self.name], settle=settle, device=device)
+        run = compile(graph)
         return self._around(lambda *given: run(*map(_laid_out, self.inputs, given)), size)
 
     def _shared(self, size: tuple[int, ...], given: Sequence[Tensor]) -> Tensors:
