@@ -16,7 +16,6 @@ FAMILIES = {
     "the paper's schedules": ("#0072b2", "the paper's: alternating, adaptive"),
     "held as it was": ("#e69f00", "every n-th frame, labels reused in between"),
     "moved along": ("#009e73", "the same, warped from the key frame behind"),
-    "moved and corrected": ("#cc4b37", "warped, and corrected by a trained part"),
     "both sides": ("#8e3b9e", "the same, made from the key frames on both sides"),
 }
 MARKERS = {"street-large": "o", "street-large-int8": "D", "street": "s", "street-int8": "^"}

@@ -16,7 +16,6 @@ import av
 import cv2
 import numpy as np
 
-from clockseg import load
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
 from clockseg.graph.sidecar import Input, Sidecar, write
@@ -108,11 +107,6 @@ def segformer(size: Size = (512, 256)) -> Path:
     said = Sidecar("segformer-b0", given, "scores", cuts, stages, classes=SEGFORMER_CLASSES)
     write(said, path.with_suffix(".json"))
     return path
-
-
-def without_correction(name: str, **options: Any) -> StagedNetwork:
-    """Load a network without the correction that it may have."""
-    return replace(load(name, **options), correction=None)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ import pytest
 from clockseg import NetworkError, UsageError, frame_oracle, load
 from clockseg.datasets import read_data
 from clockseg.evaluation.evaluate import evaluate
-from clockseg.graph.correction import network_alone
 from clockseg.networks import BUNDLED
-from clockseg.networks.load import files_of, path_of, read
+from clockseg.networks.load import path_of
 from video_making import data_folder
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,7 +32,6 @@ def truncation(name: str) -> Path:
         ("scene", ["stride8", "stride16", "context"]),
         ("scene-int8", ["stride8", "stride16", "context"]),
         ("street", ["stride8", "stride16", "context"]),
-        ("street-stale", ["stride8", "stride16", "context"]),
         ("street-large", ["stride8", "stride16", "context"]),
         ("street-int8", ["stride8", "stride16", "context"]),
         ("street-large-int8", ["stride8", "stride16", "context"]),
@@ -100,20 +98,9 @@ def test_the_eight_most_frequent_classes_of_scene_differ_for_the_colour_blind(ki
     assert apart[~np.eye(8, dtype=bool)].min() > 14
 
 
-def test_a_correction_is_joined_with_the_network_it_belongs_to(tmp_path) -> None:
-    model, said = read("street-stale")
-    alone, added = network_alone(model, said)
-    street, _ = read("street")
-    assert list(alone.graph.node) == list(street.graph.node)
-    assert [value.name for value in added.input] == ["moved_scores", "unexplained"]
-    assert {file.name for file in files_of("street-stale")} == {"street-stale.onnx", "street-stale.json", "street.onnx"}
-    image = np.random.default_rng(0).integers(0, 256, (90, 150, 3)).astype(np.uint8)
-    assert np.array_equal(load("street-stale", size=160)(image), load("street", size=160)(image))
-
-
 def test_other_names_are_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"or a file NAME.* Did you mean .*street-stale"):
-        load("street-stole")
+    with pytest.raises(UsageError, match=r"or a file NAME.* Did you mean .*street-int8"):
+        load("street-int9")
 
 
 @pytest.mark.slow

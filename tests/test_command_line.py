@@ -26,7 +26,7 @@ missing = {}
 
 class Moves:
     estimates_motion, reads_vectors, of = True, False, "held"
-    see = observe = compose = unexplained = lambda self, *given: 0
+    see = observe = compose = lambda self, *given: 0
 
     def move(self, value, motion):
         return missing["x"]

@@ -287,7 +287,7 @@ class TestLive:
         [one] = live(
             toy(), [str(drive)], schedule, until=Until(frames=3), on_message=lambda one, sentence: told.append(sentence)
         )
-        assert one.summary["carry"] == 'warp(flow, of="output")'
+        assert one.summary["carry"] == "warp(flow)"
         assert [sentence for sentence in told if "lookahead" in sentence] == told[:1]
 
     @pytest.mark.parametrize("scheme", ["http", "rtsp", "tcp"])

@@ -39,7 +39,7 @@ def test_a_file_is_loaded_and_its_recommended_schedule_taken(file: Path) -> None
         session(image)
     assert session.tally.fires[-1] == 1
     # Outputs come at once, so the frames in between are moved, not made from both sides.
-    assert str(session.schedule.carry) == 'warp(flow, of="output")'
+    assert str(session.schedule.carry) == "warp(flow)"
     assert Session(load(file)).schedule == session.schedule
 
 

@@ -187,7 +187,7 @@ def test_costs_of_another_run_are_against_the_reference_of_that_time() -> None:
         times.append(calm.plus(busy).of(family, session.record))
     assert times == [0.5, 0.1]
     # What was never met is as dear as the dearest.
-    assert calm.plus(busy).of(family, session.record._replace(propagated="corrected")) == 0.5
+    assert calm.plus(busy).of(family, session.record._replace(propagated="fused")) == 0.5
 
 
 @pytest.fixture(scope="module")

@@ -45,9 +45,6 @@ class Drift:
     def see(self, prepare: Any, image: Any, vectors: Any) -> Any:
         return image
 
-    def unexplained(self, value: Any, motion: Any) -> Any:
-        return {}
-
     def observe(self, before: Any, image: Any) -> int | None:
         return int(image - before) or None
 
@@ -212,23 +209,21 @@ def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any) -
     assert alternated / uncut == pytest.approx(1 - last / 2 / priced(net).full)
 
 
-def test_what_is_moved_costs_its_conclusion_or_correction_alone() -> None:
+def test_what_is_moved_costs_its_conclusion_alone() -> None:
     net = load("street", engine="onnxruntime", size=(64, 64))
     prices = priced(net)
-    assert "correction" not in prices.parts
     conclude = prices.parts["conclude"]
     assert 0 < conclude < prices.parts[FINISH] + prices.full
     parts = {name: count for name, count in prices.parts.items() if name != "conclude"}
-    mended = Prices(parts | {"correction": 7}, prices.stages, prices.reads)
+    plain = Prices(parts, prices.stages, prices.reads)
     [(_, first), (_, held)] = run(net, [np.zeros((64, 64, 3), np.uint8)] * 2, skip_frame(2))
     assert prices.ran(first)[-1] == FINISH
     for carried, parts, cost in (("output", (), 0), ("fused", ("conclude",), conclude)):
         assert prices.ran(held._replace(propagated=carried)) == parts
         assert prices.frame(held._replace(propagated=carried)) == cost
-    assert mended.ran(held._replace(propagated="fused")) == (FINISH,)
-    assert mended.frame(held._replace(propagated="corrected")) == 7
-    stage = held._replace(propagated="corrected", fired=(True, False, False))
-    assert mended.ran(stage) == (prices.stages[0], "correction")
+    assert plain.ran(held._replace(propagated="fused")) == (FINISH,)
+    stage = held._replace(propagated="fused", fired=(True, False, False))
+    assert prices.ran(stage) == (prices.stages[0], "conclude")
 
 
 @pytest.mark.parametrize("damaged", ["{", '{"0": 1}', "[]"])

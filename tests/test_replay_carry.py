@@ -63,15 +63,8 @@ def clip(frames: int, *, step: int = 3, seed: int = 0) -> list[np.ndarray]:
     return [np.ascontiguousarray(wide[:, place : place + 64]) for place in at]
 
 
-def mend(seen: Any, moved: Any, unexplained: Any) -> Any:
-    """Another class where motion explains nothing, by the brightness of what is read of this frame."""
-    doubt = unexplained["unexplained"][0, 0] > 0.05
-    return np.where(doubt, int(np.asarray(seen).mean() * 10) % 3, moved[0].argmax(axis=0)).astype(np.uint8)
-
-
 NETS = {
     "plain": toy(),
-    "corrected": replace(toy(), correction=mend),
     "concluded": replace(toy(), conclude=lambda scores: scores[0].argmin(axis=0).astype(np.uint8)),
 }
 CARRIES = ["identity", "warp(flow)", 'warp(flow, of="fused")', 'warp(flow, scale=1, of="held")']
@@ -202,8 +195,6 @@ def test_only_what_is_needed_is_kept() -> None:
     assert PICTURE in needs(toy(), [difference(0.1, of="pixels")], outputs=True)
     assert needs(toy(), [alternating], outputs=True) == {"output", ("held", 0), ("held", 1), ("held", 2)}
     assert Watch("features", 2) in needs(toy(), [difference(0.1, of="features")], outputs=True)
-    assert "prepared" in needs(NETS["corrected"], [carried(skip_frame(2), Warp(Flow()))], outputs=True)
-    assert needs(NETS["corrected"], [skip_frame(2)], outputs=True) == {"output"}
     recording = Recording(toy(), whole)
     recording.add(clip(1)[0])
     recording.add(clip(1)[0])

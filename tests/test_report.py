@@ -209,6 +209,16 @@ def test_whatever_is_there_is_shown(
     assert (run["masks"] is not None, run["trace"] is not None, facts["picture"]["drawn"]) == (masks, trace, drawn)
 
 
+def test_a_trace_of_an_older_version_is_shown(skipped: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(skipped, tmp_path / "drive")
+    lines = read_trace(folder)
+    lines[1]["carried"] = "corrected"
+    (folder / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    facts = facts_of(write(folder, tmp_path / "report.html"))
+    shown = numbers(facts["runs"][0]["trace"]["carried"])
+    assert [facts["carried"][place] for place in shown[:3]] == ["", "fused", ""]
+
+
 def test_a_source_that_is_gone_leaves_the_overlay(net: StagedNetwork, video: Path, tmp_path: Path) -> None:
     moved = shutil.copy(video, tmp_path / "moved.mp4")
     folder = segment(moved, tmp_path / "out" / "moved", net, frame_oracle).folder

@@ -100,6 +100,15 @@ def test_no_json(text: str, message: str) -> None:
         parse(text, source="net.json")
 
 
+def test_a_network_with_a_correction_is_refused_with_the_way_to_take_it_out() -> None:
+    names = {"output": "corrected", "of": "coarse", "moved": "moved", "unexplained": "unexplained"}
+    for given in (names, {}):
+        with pytest.raises(
+            NetworkError, match=r"removed after version 0\.2\. Delete the field correction, and .*extract_model"
+        ):
+            parse(changed(correction=given), source="x.json")
+
+
 def test_absent(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"net\.json is missing.*clockseg-1"):
         read(tmp_path / "net.json")

@@ -207,31 +207,6 @@ def test_labels_follow_the_picture(of: Any) -> None:
     assert session.record.seconds.motion > 0
 
 
-def test_a_correction_mends_frames_on_which_nothing_fires() -> None:
-    seen: list[Any] = []
-
-    def mend(prepared: Any, moved: Any, unexplained: Any) -> Any:
-        seen.append((prepared, moved, unexplained))
-        return np.full_like(moved, 7)
-
-    frames = panned(2, 4)
-    schedule = replace(schedule_for(skip_frame(2), 2), carry=Warp(Flow()))
-    session = Session(network(correction=mend), schedule)
-    outputs = [session(image) for image in frames]
-    assert [int(output.max()) for output in outputs] == [1, 7, 1, 7]
-    prepared, moved, given = seen[0]
-    assert prepared is frames[1]
-    assert moved.shape == (1, 96, 160)
-    assert given["unexplained"].shape == (1, 1, 96, 160)
-    assert session.record.propagated == "corrected"
-    labels = replace(schedule, carry=Warp(Flow(), "output"))
-    alone = Session(network(correction=mend), labels)
-    assert [int(alone(image).max()) for image in frames] == [1, 1, 1, 1]
-    assert alone.record.propagated == "output"
-    plain = Session(network(correction=mend), skip_frame(2))
-    assert [int(plain(image).max()) for image in frames] == [1, 1, 1, 1]
-
-
 def test_what_stages_hold_is_moved_when_it_is_fused_with_what_is_fresh() -> None:
     """Held values are moved once by all the motion since, on frames on which another stage fires."""
     moved: list[Any] = []
@@ -312,7 +287,7 @@ def test_a_carry_by_name_and_back(text: str, told: str) -> None:
     [
         ("warp(flow, scale=0)", "above 0 and at most 1"),
         ("warp(flow, scale=1.5)", "above 0 and at most 1"),
-        ('warp(flow, of="labels")', "give one of auto, output, fused, held"),
+        ('warp(flow, of="labels")', "give one of output, fused, held"),
         ("warp(flow(), scale=0.5)", "options once"),
         ("warp(3)", "pass a motion estimator"),
         ("flow", "not a carry"),

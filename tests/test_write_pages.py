@@ -311,10 +311,10 @@ class Nothing(Broken):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Still()", "it lacks estimates_motion, reads_vectors, see, observe, compose, unexplained. Give identity"),
+        ("Still()", "it lacks estimates_motion, reads_vectors, see, observe, compose. Give identity"),
         ("Still", "it lacks estimates_motion"),
         ("Typo", r"Typo is a class; give an instance, Typo\(..\)"),
-        ("Typo()", "has of = 'outputs'; give one of 'auto', 'output', 'fused', 'held'"),
+        ("Typo()", "has of = 'outputs'; give one of 'output', 'fused', 'held'"),
         ("Broken()", r"move of the carry Broken failed at frame 1: own_carries.py, line 24, in move: IndexError: "),
         ("Short()", r"see of the carry Short failed at frame 0: own_carries.py, line 28, in see: TypeError: "),
         ("Nothing()", "move of the carry Nothing returned None at frame 1; return the moved value"),

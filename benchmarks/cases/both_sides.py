@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 
 from benchmarks.harness import Facts, percent, say, table, where
-from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, data, images, segformer, video, without_correction
+from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, data, images, segformer, video
 from benchmarks.measuring import compared, milliseconds, ratio, took, turns
 from clockseg import Stage, StagedNetwork, budget, carried, frame_oracle, load, parse_schedule, run
 from clockseg.carry.flow import Flow
@@ -68,8 +68,8 @@ def _networks(part: str, asked: Namespace) -> Facts:
     limit = min(asked.limit, SEGFORMER_FRAMES) if part == "segformer" else asked.limit
     clip = video(videos[part], limit) if part in videos else camvid(limit=limit)[0]
     file = {"street": "street", "segformer": str(segformer((1024, 512)))}.get(part, "street-large")
-    net = without_correction(file, **options)
-    runs = without_correction("street-large-int8", **options) if part == "int8" else net
+    net = load(file, **options)
+    runs = load("street-large-int8", **options) if part == "int8" else net
     # As the sidecars recommend.
     flow = "flow(sparse=True)" if part == "int8" else "flow"
     ways = [

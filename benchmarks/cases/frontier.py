@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.frontier_figure import EVERY, draw, frontier, score
 from benchmarks.harness import ROOT, Facts, code, percent, table, where
-from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, reencoded, video, without_correction
+from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, reencoded, video
 from benchmarks.measuring import compared
 from clockseg import load, parse_schedule
 from clockseg.clockwork.network import StagedNetwork
@@ -30,14 +30,12 @@ PARTS = {
 }
 OPTIONS = {"threads": None, "limit": 120}
 LARGE, LARGE_INT8, STREET, INT8 = "street-large", "street-large-int8", "street", "street-int8"
-BF16, CORRECTED = "bf16", "corrected"
+BF16 = "bf16"
 PAPER, HELD = "the paper's schedules", "held as it was"
-MOVED, MENDED, BOTH = "moved along", "moved and corrected", "both sides"
+MOVED, BOTH = "moved along", "both sides"
 STREAMS = {"codec": {"crf": "23", "bf": "0"}, "b-frames": {"crf": "23"}}
 """Options of libx264: without B-frames, as cameras and drones write, and as it is."""
-CARRIES = {MOVED: "warp(flow)", MENDED: "warp(flow)", BOTH: "interpolate(flow)"}
-CORRECTED_FILES = {STREET: "street-stale"}
-"""Networks whose correction ships in another file."""
+CARRIES = {MOVED: "warp(flow)", BOTH: "interpolate(flow)"}
 PAPERS = ("alternating", "adaptive(0.15)")
 CLOCKS = (
     "either(motion_residual(0.10), at_least_every(12))",
@@ -47,7 +45,7 @@ CLOCKS = (
 
 
 class Way(NamedTuple):
-    """One point: a family, a network ("street-large 3/4", "street bf16 corrected"), and a schedule as text."""
+    """One point: a family, a network ("street-large 3/4", "street bf16"), and a schedule as text."""
 
     family: str
     network: str
@@ -62,7 +60,7 @@ class Way(NamedTuple):
 def some(family: str, network: str, *schedules: int | str, carry: str | None = None) -> list[Way]:
     """Return ways of a family; a number n stands for the whole network on every n-th frame."""
     texts = [f"skip_frame({one})" if isinstance(one, int) else one for one in schedules]
-    carry, network = carry or CARRIES.get(family), f"{network} {CORRECTED}" if family == MENDED else network
+    carry = carry or CARRIES.get(family)
     return [Way(family, network, f"carried({text}, {carry})" if carry else text) for text in texts]
 
 
@@ -76,28 +74,23 @@ def ways(part: str) -> list[Way]:
     if part == "large":
         found = [*some(HELD, LARGE, 2, 3, 4, 8), *some(MOVED, LARGE, 2, 3, 4, 6, 8, 12, *CLOCKS)]
         found += [*some(MOVED, f"{LARGE} 3/4", 2, 4), *some(BOTH, LARGE, 1, 2, 3, 4, 6, 8, 12)]
-        found += some(MENDED, LARGE, 2, 3, 4, 6, 8, 12, *CLOCKS)
-        found += some(MENDED, LARGE, 4, 8, 12, carry="warp(flow, scale=0.75)")
         for name in (f"{LARGE} {BF16}", LARGE_INT8):
-            found += [Way(EVERY, name), *some(MOVED, name, 2, 3, 4, 8)]
-            found += [*some(MENDED, name, 2, 4, 8), *some(BOTH, name, 2, 3, 4, 6, 8, 12)]
+            found += [Way(EVERY, name), *some(MOVED, name, 2, 3, 4, 8), *some(BOTH, name, 2, 3, 4, 6, 8, 12)]
         return [*whole(f"{LARGE} 3/4", f"{LARGE} 1/2"), *some(PAPER, LARGE, *PAPERS), *found]
     if part == "street":
         found = [*some(HELD, STREET, 2, 4), *some(MOVED, STREET, 2, 4, 8, *CLOCKS[1:])]
-        found += [*some(MENDED, STREET, 2, 4, 8, 12, *CLOCKS[1:]), *some(BOTH, STREET, 1, 2, 4, 6, 12)]
+        found += some(BOTH, STREET, 1, 2, 4, 6, 12)
         found += [Way(EVERY, INT8), *some(HELD, INT8, 2), *some(MOVED, INT8, 2, 4), *some(BOTH, INT8, 2, 4, 6, 12)]
         return [*whole(STREET, f"{STREET} 3/4", f"{STREET} 1/2"), *some(PAPER, STREET, *PAPERS), *found]
     if part in ("codec", "b-frames"):
         found = [Way(EVERY, STREET)]
         for motion in ("codec", "flow"):
             found += some(MOVED, LARGE, 2, 4, 8, carry=f"warp({motion})")
-            found += some(MENDED, LARGE, 4, 8, carry=f"warp({motion})")
             found += some(BOTH, LARGE, 6, 12, carry=f"interpolate({motion})")
         for finer in ("flow, scale=0.25", "flow, sparse=True", "codec, scale=0.25"):
             found += some(MOVED, LARGE, 2, 4, 8, carry=f"warp({finer})")
         return found
-    found = [*some(HELD, LARGE, 2, 4), *some(MOVED, LARGE, 2, 4, 8, *CLOCKS)]
-    found += [*some(MENDED, LARGE, 4, 8, *CLOCKS[1:]), *some(BOTH, LARGE, 3, 6, 12)]
+    found = [*some(HELD, LARGE, 2, 4), *some(MOVED, LARGE, 2, 4, 8, *CLOCKS), *some(BOTH, LARGE, 3, 6, 12)]
     return [*whole(f"{LARGE} 1/2", STREET, INT8), *some(PAPER, LARGE, *PAPERS), *found]
 
 
@@ -126,14 +119,13 @@ def _clip(part: str, folder: Path, limit: int) -> Any:
 
 
 def _network(name: str, threads: int | None) -> StagedNetwork:
-    """Load a network by its name here, such as "street-large 3/4" or "street corrected"."""
+    """Load a network by its name here, such as "street-large 3/4" or "street bf16"."""
     base, *kinds = name.split()
-    file = CORRECTED_FILES.get(base, base) if CORRECTED in kinds else base
     share = next((kind for kind in kinds if "/" in kind), "1/1")
-    given, (over, under) = load(file, engine=None).sidecar.input, map(int, share.split("/"))
+    given, (over, under) = load(base, engine=None).sidecar.input, map(int, share.split("/"))
     options: Facts = {"engine": "openvino", "threads": threads, "precision": BF16 if BF16 in kinds else "f32"}
     options["size"] = (given.width * over // under, given.height * over // under)
-    return load(file, **options) if CORRECTED in kinds else without_correction(file, **options)
+    return load(base, **options)
 
 
 def _facts(way: Way, row: Facts) -> Facts:
@@ -156,7 +148,7 @@ def sentences(found: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return, for each version of street-large, the cheapest way that keeps 99 % and the best in a third of the time."""
     told = []
     for name in (LARGE, f"{LARGE} {BF16}", LARGE_INT8):
-        own = [way for way in found if way["network"] in (name, f"{name} {CORRECTED}") and way["family"] != EVERY]
+        own = [way for way in found if way["network"] == name and way["family"] != EVERY]
         if good := [way for way in own if (way["kept"] or 0) >= 0.99]:
             told.append(f"{name}, cheapest that keeps 99 %: {_one(min(good, key=lambda way: way['relative_time']))}.")
         if cheap := [way for way in own if way["relative_time"] <= 0.33]:

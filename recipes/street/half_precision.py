@@ -1,12 +1,9 @@
 """Store a network's weights in half precision, and compare its mIoU on labelled clips before and after.
 
     python -m recipes.street.half_precision street.onnx OUT.onnx CLIPS
-    python -m recipes.street.half_precision street-large-int8.onnx OUT.onnx CLIPS --prefix stale. \
-        --schedule "carried(skip_frame(4), warp(flow))"
 
 Weights are widened when the network is loaded, so it computes in single precision as before. Prints mIoU on the clips for
-both files, and the share of pixels with the same label. With --prefix only the weights of that name are converted, such as
-those of a correction.
+both files, and the share of pixels with the same label.
 """
 
 from __future__ import annotations
@@ -21,8 +18,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.session import Session
 from clockseg.datasets import read_data
 from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.graph.nodes import copied
@@ -32,11 +27,10 @@ SMALLEST = 256
 """Weights of fewer numbers stay as they are: shifts, sizes, scales."""
 
 
-def narrowed(model: onnx.ModelProto, *, prefix: str = "") -> onnx.ModelProto:
+def narrowed(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a copy of ``model`` whose float32 weights are stored as float16, each with a cast behind it.
 
-    A weight that holds numbers beyond what float16 can (65504) stays as it is, as do those whose names do not begin with
-    ``prefix``.
+    A weight that holds numbers beyond what float16 can (65504) stays as it is.
 
     >>> weight = numpy_helper.from_array(np.full(300, 0.1, np.float32), "w")
     >>> ends = [helper.make_tensor_value_info(name, 1, [300]) for name in "xy"]
@@ -47,8 +41,7 @@ def narrowed(model: onnx.ModelProto, *, prefix: str = "") -> onnx.ModelProto:
     made = copied(model)
     casts = []
     for weight in made.graph.initializer:
-        small = weight.data_type != TensorProto.FLOAT or np.prod(weight.dims) < SMALLEST
-        if small or not weight.name.startswith(prefix):
+        if weight.data_type != TensorProto.FLOAT or np.prod(weight.dims) < SMALLEST:
             continue
         values = numpy_helper.to_array(weight)
         if np.abs(values).max() > np.finfo(np.float16).max:
@@ -70,20 +63,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("network", type=Path, metavar="NETWORK.onnx")
     parser.add_argument("out", type=Path, metavar="OUT.onnx")
     parser.add_argument("clips", type=Path, metavar="CLIPS", help="labelled clips, such as CamVid's val split")
-    parser.add_argument("--prefix", default="", metavar="TEXT", help="convert weights whose names begin with this")
-    parser.add_argument(
-        "--schedule", default="frame_oracle", metavar="SPEC", help="default: every stage on every frame"
-    )
     args = parser.parse_args(argv)
-    onnx.save(narrowed(onnx.load(args.network), prefix=args.prefix), args.out)
+    onnx.save(narrowed(onnx.load(args.network)), args.out)
     shutil.copyfile(args.network.with_suffix(".json"), args.out.with_suffix(".json"))
     nets = [load(file, engine="openvino", threads=1) for file in (args.network, args.out)]
-    classes, schedule = len(nets[0].sidecar.classes), parse_schedule(args.schedule)
+    classes = len(nets[0].sidecar.classes)
     totals, same, frames = [Confusion.none(classes)] * 2, 0.0, 0
     for clip in read_data(args.clips):
-        sessions = [Session(net, schedule) for net in nets]
         for frame in clip:
-            labels = [session(frame.image).copy() for session in sessions]
+            labels = [net(frame.image).copy() for net in nets]
             same, frames = same + float(np.mean(labels[0] == labels[1])), frames + 1
             if frame.labels is not None:
                 totals = [

@@ -44,7 +44,7 @@ class Interpolate(AlongMotion):
             "Use clockseg.run(net, frames, schedule), which yields late, or the carry warp(flow)."
         )
 
-    see = observe = compose = move = unexplained = refuse
+    see = observe = compose = move = refuse
 
 
 def at_once(carry: Carry) -> Carry:
@@ -52,9 +52,9 @@ def at_once(carry: Carry) -> Carry:
 
     >>> from clockseg.carry.flow import Flow
     >>> print(at_once(Interpolate(Flow())))
-    warp(flow, of="output")
+    warp(flow)
     """
-    return Warp(carry.motion, of="output") if isinstance(carry, Interpolate) else carry
+    return Warp(carry.motion) if isinstance(carry, Interpolate) else carry
 
 
 def settled(carry: Carry, vectors: Any) -> Carry:

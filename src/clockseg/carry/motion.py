@@ -155,7 +155,7 @@ def as_plane(value: Any, name: str, *, bytes_are_labels: bool) -> Array:
     kind = f"{array.dtype} {list(array.shape)}" if array.ndim else type(value).__name__
     raise UsageError(
         f"{name} is {kind}, no map: floats [1, channels, h, w], or labels [1, h, w] or [h, w]; channels of integers can't be "
-        'interpolated. Use the carry identity, or warp the output alone: warp(flow, of="output").'
+        "interpolated. Use the carry identity, or warp the output alone: warp(flow)."
     )
 
 

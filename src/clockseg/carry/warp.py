@@ -12,7 +12,7 @@ from clockseg.carry.motion import Motion, Sight, as_plane, from_plane, resampled
 from clockseg.clocks.expressions import Written
 from clockseg.clockwork.carry import Of
 from clockseg.errors import UsageError
-from clockseg.types import IMAGE, PICTURE_SIZE, Array, Size
+from clockseg.types import IMAGE, PICTURE_SIZE, Size
 
 
 @runtime_checkable
@@ -59,8 +59,7 @@ class Warp(AlongMotion):
 
     ``motion``: the estimator. ``of``: the value propagated on a frame without a firing. "output" warps the labels (nearest
     pixel) or numbers (bilinear), and no part of the network runs. "fused" warps the last fused scores, from which the output
-    is computed, by the network's correction if it has one. "held" warps the held value of each stage and fuses them; frames
-    on which some stages fire always do. "auto": "fused" for a network with a correction, else "output".
+    is computed. "held" warps the held value of each stage and fuses them; frames on which some stages fire always do.
 
     >>> from clockseg.carry.flow import Flow
     >>> print(Warp(Flow(), of="fused"))
@@ -68,7 +67,7 @@ class Warp(AlongMotion):
     """
 
     motion: Estimator
-    of: Of = "auto"
+    of: Of = "output"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,12 +94,6 @@ class Warp(AlongMotion):
         if isinstance(value, Mapping):
             return {name: _moved(array, motion, name) for name, array in value.items()}
         return _moved(value, motion, "the held value")
-
-    def unexplained(self, value: Any, motion: Motion) -> dict[str, Array]:
-        """Return the residual at the resolution of the first map in ``value``."""
-        maps = value.values() if isinstance(value, Mapping) else [value]
-        height, width = next(one.shape[-2:] for one in maps if one.ndim >= 2)
-        return {"unexplained": motion.unexplained_map(height, width)}
 
 
 def working_size(prepared: Any, image: Any) -> tuple[Size, tuple[float, float]]:

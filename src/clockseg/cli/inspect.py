@@ -84,20 +84,14 @@ def text(found: Inspection) -> str:
         f"{found.network}: {sum(part.kind == 'stage' for part in found.parts)} stages, {len(found.classes)} classes; "
         f"{width}x{height}, {found.engine} {found.precision}, threads: {found.threads}"
     )
-    more = () if found.correction is None else (found.correction,)
-    corrects = [
-        f"correction of propagated scores: {one.seconds / found.whole.seconds:.2f} times the uncut network"
-        for one in more
-    ]
     ratio = found.staged_seconds / found.whole.seconds
     return "\n".join(
         [
             head,
             "",
-            parts_table((*found.parts, found.whole, *more)),
+            parts_table((*found.parts, found.whole)),
             "",
             f"every stage firing: {1e3 * found.staged_seconds:.2f} ms, {ratio:.2f} times the uncut network",
-            *corrects,
             *_tensors(found),
             f"recommended schedule: {found.schedule or 'none'}",
             *([] if found.warning is None else [f"warning: {found.warning}"]),

@@ -8,11 +8,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 
 from clockseg.errors import UsageError, tell_fault
 
-Of: TypeAlias = Literal["auto", "output", "fused", "held"]
-"""The value that is propagated to a frame on which nothing fires: the output, the last fused scores, or each stage's held value.
-
-"auto": the fused scores if the network has a correction, else the output.
-"""
+Of: TypeAlias = Literal["output", "fused", "held"]
+"""The value that is propagated to a frame on which nothing fires: the output, the last fused scores, or each stage's held value."""
 
 
 class Carry(Protocol):
@@ -56,10 +53,6 @@ class Carry(Protocol):
     def move(self, value: Any, motion: Any) -> Any:
         """Return ``value`` moved along ``motion``."""
         return value
-
-    def unexplained(self, value: Any, motion: Any) -> Any:
-        """Return the motion-compensated residual at the resolution of ``value``: {"unexplained": float32 [1, 1, h, w], 0..1}."""
-        return {}
 
 
 @dataclass(frozen=True)

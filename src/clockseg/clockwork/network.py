@@ -57,7 +57,7 @@ class Group:
     function: Part
 
 
-_OWN_PARTS = ("finish", "whole", "conclude", "correction")
+_OWN_PARTS = ("finish", "whole", "conclude")
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class StagedNetwork:
     prepared frame to the same output; the oracle that schedules are measured against. ``sidecar``: the description from its
     sidecar file (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule); None if there is none.
     ``executor``: returns a session's executor, from the network and a schedule; None: parts run one by one.
-    For propagating the fused value: ``fused`` extracts the scores to warp from the input of ``finish``, ``conclude`` makes the
-    output from them (None: ``finish`` does), and ``correction`` makes a corrected output.
+    For propagating the fused value: ``fused`` extracts the scores to warp from the input of ``finish``, and ``conclude`` makes
+    the output from them (None: ``finish`` does).
 
     >>> net = StagedNetwork("two", (Stage("a", "A{}".format), Stage("b", "B{}".format)),
     ...                     (Group("sum", ("a", "b"), "{}+{}".format),))
@@ -90,7 +90,6 @@ class StagedNetwork:
     executor: Callable[[StagedNetwork, Any], Executor] | None = field(default=None, repr=False, compare=False)
     fused: Part = same
     conclude: Part | None = None
-    correction: Part | None = None
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -172,4 +171,4 @@ class StagedNetwork:
         """Return the original network as a single stage, or without ``whole`` all stages as one: the reference for time and agreement."""
         whole = self.whole or replace(self, prepare=same, restore=same)
         alone = replace(self, stages=(Stage("whole", whole, scores=None),), groups=(), finish=same, executor=None)
-        return replace(alone, fused=same, conclude=None, correction=None)
+        return replace(alone, fused=same, conclude=None)

@@ -259,15 +259,11 @@ class CurrentFrame:
 
     def propagate(self, finished: Finished) -> tuple[str, Lazy]:
         """Return ``Record.propagated``, and what ``finish`` would give, from the last ``finished`` value and the motion since."""
-        net, of, motion = self.net, self.schedule.carry.of, self.motions.get(finished.frame)
-        if of == "output" or (of == "auto" and net.correction is None):
+        net, motion = self.net, self.motions.get(finished.frame)
+        if self.schedule.carry.of == "output":
             return "output", self.by_carry("move", finished.output, motion)
-        scores = Lazy(MOTION, "fused", net.fused, (finished.value,))
-        moved = self.by_carry("move", scores, motion)
-        if net.correction is None:
-            return "fused", Lazy(FINISH, "conclude", net.conclude or net.finish, (moved,))
-        unexplained = self.by_carry("unexplained", moved, motion)
-        return "corrected", Lazy(FINISH, "correction", net.correction, (self.prepared, moved, unexplained))
+        moved = self.by_carry("move", Lazy(MOTION, "fused", net.fused, (finished.value,)), motion)
+        return "fused", Lazy(FINISH, "conclude", net.conclude or net.finish, (moved,))
 
     def remember(self, now: Sequence[Cell], answers: Sequence[Decision]) -> Memory:
         """Fuse the values of all stages, compute the output and everything that is kept, and return the memory of this frame.

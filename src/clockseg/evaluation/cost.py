@@ -19,7 +19,7 @@ import numpy as np
 from clockseg import __version__
 from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import Part, StagedNetwork, same
-from clockseg.clockwork.step import Memory, fill
+from clockseg.clockwork.step import fill
 from clockseg.clockwork.trace import Record
 from clockseg.engines.compiled import CompiledPart
 from clockseg.errors import NetworkError, UsageError
@@ -30,7 +30,6 @@ from clockseg.types import Size
 
 FINISH = "finish"
 CONCLUDE = "conclude"
-CORRECTION = "correction"
 PRICES = "multiply-adds.json"
 """The file in the cache folder that keeps the counts."""
 EVERY, WHOLE = "every stage", "whole"
@@ -42,8 +41,8 @@ class Prices:
     """The multiply-adds of each part of a network at one working size.
 
     ``parts``: by name, of stages (bodies with their heads) and groups; ``finish``, which makes the output; ``whole``, the uncut
-    network; ``conclude`` and ``correction``, which make an output from warped scores, if the network has them. ``stages``: their
-    names; ``reads``: the values that each group reads; both in the order they run. ``size``: (WIDTH, HEIGHT).
+    network; ``conclude``, which makes an output from warped scores, if the network has it. ``stages``: their names; ``reads``:
+    the values that each group reads; both in the order they run. ``size``: (WIDTH, HEIGHT).
 
     >>> from clockseg.clocks.rates import alternating
     >>> from clockseg import run
@@ -80,7 +79,7 @@ class Prices:
         if record.propagated:
             # Nothing is fused; moved labels are the output as they are.
             conclude = CONCLUDE if CONCLUDE in self.parts else FINISH
-            return (*fired, *{"fused": (conclude,), "corrected": (CORRECTION,)}.get(record.propagated, ()))
+            return (*fired, *([conclude] if record.propagated == "fused" else []))
         changed = {*fired, *compress(self.stages, record.held_moved or ())}
         groups = []
         for name, reads in self.reads.items():
@@ -169,7 +168,8 @@ def part_seconds(
             for _ in nets[:2]:
                 times.clear()
                 _, memory = fill(net, frame_oracle(len(net)), frame)
-                _conclude(net, frame, memory)
+                if net.conclude is not None:
+                    net.conclude(net.fused(memory.finished.value.value))
                 if net.whole is not None:
                     net.whole(frame)
             runs[place].append(_by_part(times.seconds))
@@ -182,18 +182,8 @@ def _by_part(seconds: Mapping[str, float]) -> dict[str, float]:
     for key, spent in seconds.items():
         name = key.removesuffix(".body").removesuffix(".head")
         found[name] = found.get(name, 0.0) + spent
-    beside = {name: found.pop(name) for name in (WHOLE, CONCLUDE, CORRECTION) if name in found}
+    beside = {name: found.pop(name) for name in (WHOLE, CONCLUDE) if name in found}
     return found | {EVERY: sum(found.values())} | beside
-
-
-def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:
-    """Run the parts that work on warped scores, if the network has them."""
-    moved = net.fused(memory.finished.value.value)
-    if net.conclude is not None:
-        net.conclude(moved)
-    if net.correction is not None:
-        shape = next(one.shape[-2:] for one in moved.values() if one.ndim == 4)
-        net.correction(frame, moved, {"unexplained": np.zeros((1, 1, *shape), np.float32)})
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 A stage that fires computes the oracle's value of the frame that it reflects, since its body reads only the stage before it.
 So a recording of the frame oracle holds all that clocks can watch and all that a carry moves, and a replay decides exactly as
-a ``Session`` would, with the bits of its outputs. Bodies and heads are looked up, while groups, finish, conclude, correction
-and the carry are the real ones.
+a ``Session`` would, with the bits of its outputs. Bodies and heads are looked up, while groups, finish, conclude and
+the carry are the real ones.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ from clockseg.execution.replay import Promise, Replay, Shot
 from clockseg.types import Image
 
 Key: TypeAlias = Hashable
-"""A value of a frame: a ``Watch`` (the picture, or the labels, scores or features of a stage), "output", "prepared" (the frame
-as the network reads it), "fused" (the scores that a carry moves), ("held", stage) with 0 for the first, or ("motion",
-estimator)."""
+"""A value of a frame: a ``Watch`` (the picture, or the labels, scores or features of a stage), "output", "fused" (the
+scores that a carry moves), ("held", stage) with 0 for the first, or ("motion", estimator)."""
 MEMORY_BYTES = 64_000_000
 """Bytes that a store holds in memory before it moves to a temporary file."""
 
@@ -90,9 +89,6 @@ def _outputs_need(net: StagedNetwork, schedule: Schedule) -> Iterator[Key]:
         yield from (("held", index) for index in range(len(net)))
     if carry.of == "fused" or isinstance(carry, Interpolate):
         yield "fused"
-    if net.correction is not None and carry.of in ("auto", "fused"):
-        yield "fused"
-        yield "prepared"
 
 
 def _fuses(schedule: Schedule) -> bool:
@@ -198,8 +194,6 @@ class Recording:
             return np.asarray(image)
         if key == "output":
             return memory.finished.output.value
-        if key == "prepared":
-            return self.net.prepare(image)
         if key == "fused":
             return self.net.fused(memory.finished.value.value)
         if not isinstance(key, Watch):

@@ -85,13 +85,13 @@ class Replay(Executor):
             first, then = args
             return then if first is None else Promise((*first.key[:-1], then.key[-1]), call.part, first, then)
         if name == "prepare":
-            return self._looked_up("prepared", args[0].index)
+            return cast(Promise, args[0])  # only bodies read it, and these are looked up
         if name.endswith((".scores", ".features")) and (recorded := self._watched(name, args[0])):
             return recorded
         if name.endswith((".body", ".head")):
             return self._looked_up(("trunk" if name.endswith(".body") else "held", call.kind), args[0].key[-1])
         # For values of a single frame, it is the oracle's result.
-        index = None if name in ("move", "restore", "unexplained") else _of_one_frame(args)
+        index = None if name in ("move", "restore") else _of_one_frame(args)
         if index is not None and name in ("finish", "fused"):
             return self._looked_up("output" if name == "finish" else "fused", index)
         key = (name, *(one.key for one in args)) if index is None else ("whole", name, index)

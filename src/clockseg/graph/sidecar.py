@@ -7,10 +7,7 @@
      "stages": ["fine", "middle", "deep"], "scores": ["scores_1", "scores_2", null],
      "classes": ["sky", "road"], "palette": [[0, 0, 0], [128, 64, 128]], "ignore": 255, "schedule": "adaptive(0.25)"}
 
-The network reads x = (pixel * scale - mean) / std, channels in the order ``colour`` says; mean and std are in that order
-too. A network with a correction of propagated scores names its tensors, which are in the same file:
-
-    "correction": {"output": "corrected", "of": "coarse", "moved": "moved", "unexplained": "unexplained"}
+The network reads x = (pixel * scale - mean) / std, channels in the order ``colour`` says; mean and std are in that order too.
 
 "confidence" is the mean over pixels of a network's largest class probability on its own validation data, 0..1; ``segment``
 warns where it is far less. "instances" says how the outputs of an instance network are decoded (``clockseg.instances.heads``).
@@ -113,20 +110,6 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Correction:
-    """A subgraph that corrects a moved score map: from the frame and two inputs of its own to ``output``.
-
-    ``of``: the tensor of the network that is moved; the input ``moved`` takes it, ``unexplained`` what the motion leaves
-    unexplained, [1, 1, h, w] at the same places, 0..1. ``output`` stands for the network's.
-    """
-
-    output: str
-    of: str
-    moved: str
-    unexplained: str
-
-
-@dataclass(frozen=True)
 class Sidecar:
     """The contents of NAME.json; see the module's docstring. ``cuts``: for each stage, the tensors of its cut."""
 
@@ -140,7 +123,6 @@ class Sidecar:
     palette: tuple[tuple[int, int, int], ...] = ()
     ignore: int | None = None
     schedule: str | None = None
-    correction: Correction | None = None
     confidence: float | None = None
     instances: Mapping[str, Any] | None = None
 
@@ -171,7 +153,6 @@ _INPUT = {
     "pad_multiple": _COUNT,
     "pad_value": _COLOUR,
 }
-_CORRECTION = dict.fromkeys(("output", "of", "moved", "unexplained"), _TEXT)
 _SIDECAR = {
     "format": Kind(f"{FORMAT!r}, which this version reads", lambda value: value == FORMAT),
     "name": _TEXT,
@@ -190,7 +171,6 @@ _SIDECAR = {
     "palette": _COLOUR.listed(f"a list of colours; {_COLOUR.words}"),
     "ignore": _BYTE.or_null(),
     "schedule": _TEXT.or_null(),
-    "correction": _OBJECT.or_null(),
     "confidence": Kind("a number above 0 and at most 1", lambda value: _is_finite(value) and 0 < value <= 1).or_null(),
     "instances": _OBJECT.or_null(),
 }
@@ -208,13 +188,14 @@ def parse(text: str, *, source: str) -> Sidecar:
         raise NetworkError(f"{source} is not JSON: {error}. Correct it, or write it again.") from error
     if not isinstance(data, dict):
         raise NetworkError(f"{source}: the file is {_show(data)}; it must be an object, {{..}}.")
+    if "correction" in data:
+        raise NetworkError(
+            f"{source}: corrections of propagated scores were removed after version 0.2. Delete the field correction, and keep of "
+            "the graph what the other fields name: onnx.utils.extract_model(FILE, NEW FILE, [input.name], [output, *scores])."
+        )
     fields = _fields({"name": Path(source).stem, **data}, _SIDECAR, ("format", "input", "output", "cuts"), source)
     fields["input"] = Input(**_fields(data["input"], _INPUT, ("name", "width", "height"), source, "input."))
     fields["cuts"] = tuple((cut,) if isinstance(cut, str) else cut for cut in fields["cuts"])
-    if fields.get("correction") is not None:
-        # Files of version 0.2.0 have "reads": null, for the frame.
-        said = {name: value for name, value in data["correction"].items() if (name, value) != ("reads", None)}
-        fields["correction"] = Correction(**_fields(said, _CORRECTION, _CORRECTION, source, "correction."))
     del fields["format"]
     found = Sidecar(**fields)
     for name, wanted, per in (("stages", "cuts", "cut"), ("scores", "cuts", "cut"), ("palette", "classes", "class")):

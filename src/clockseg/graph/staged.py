@@ -11,7 +11,6 @@ import onnx
 from clockseg.clockwork.network import Group, Part, Stage, StagedNetwork
 from clockseg.errors import NetworkError, nearest
 from clockseg.graph import onnx_reader
-from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, with_inputs
 from clockseg.graph.extraction import SCORES, built, extract, with_frame, with_labels
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphFusion, GraphPart, Pick
@@ -33,8 +32,7 @@ def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, frames: bool
     rest; ``whole`` stays as in the file. ``frames``: the input is uint8 frames; else that of the file, under ``IMAGE``. An
     engine has to compile the result. ``prepare`` and ``restore`` keep their defaults.
     """
-    alone, _ = network_alone(model, sidecar)
-    original = _Source(sidecar, _at(alone, sidecar), frames)
+    original = _Source(sidecar, _at(model, sidecar), frames)
     static = original.at(size)
     _check(sidecar, static)
     sidecar = replace(sidecar, cuts=tuple(reading(static).all(cut) for cut in sidecar.cuts))
@@ -61,7 +59,6 @@ def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, frames: bool
         executor=GraphFusion(sidecar.input.name, division.output, source.build, None if plan else whole),
         fused=fused,
         conclude=conclude,
-        correction=original.correction(model, fused),
     )
 
 
@@ -157,27 +154,6 @@ class _Source:
         if division.finish or self.sidecar.classes:
             return self.part("finish", (division.scores,), (), last), Pick((division.scores,)), None
         return Pick(last), Pick(last), None
-
-    def correction(self, model: onnx.ModelProto, moved: Pick) -> GraphPart | None:
-        """Return the correction: from the frame and the moved value, by its name in the network, to the output."""
-        said = self.sidecar.correction
-        if said is None:
-            return None
-        source = replace(self, at=mended_at(model, self.sidecar, said, self.at))
-        if said.of not in moved.names:
-            raise NetworkError(
-                f"the sidecar's correction is of {said.of!r}, but in network {self.sidecar.name!r} the carry moves "
-                f'{", ".join(map(repr, moved.names))}. Without "correction" in the sidecar, the network runs without it.'
-            )
-        called = {said.moved: said.of, said.unexplained: UNEXPLAINED}
-        part = source.part("correction", (self.sidecar.input.name, said.moved, said.unexplained), (), (said.output,))
-
-        def build(size: Size) -> Built:
-            made = onnx.load_from_string(part.build(size).model)
-            return built(with_inputs(made, called))
-
-        inputs = tuple(called.get(name, name) for name in part.inputs)
-        return replace(part, inputs=inputs, build=build)
 
     def part(self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str] = ()) -> GraphPart:
         """Return the part from ``inputs`` to ``outputs`` and, if given, to the network's output ``finished``.

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-BUNDLED = ("scene", "scene-int8", "street", "street-large", "street-stale", "street-int8", "street-large-int8")
+BUNDLED = ("scene", "scene-int8", "street", "street-large", "street-int8", "street-large-int8")
 """The networks that come with clockseg."""
 WEIGHTS = Path(__file__).parent / "weights"
 INSTALLED = tuple(name for name in BUNDLED if (WEIGHTS / f"{name}.onnx").is_file())

@@ -15,13 +15,12 @@ from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines import engine as by_name
 from clockseg.engines.profile import graph_seconds
 from clockseg.errors import NetworkError, UsageError
-from clockseg.evaluation.cost import CORRECTION, EVERY, WHOLE, part_seconds
+from clockseg.evaluation.cost import EVERY, WHOLE, part_seconds
 from clockseg.execution.machine import threads_or_all
 from clockseg.graph import candidates as in_graph
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.candidates import Candidate
 from clockseg.graph.choice import Choice, choose
-from clockseg.graph.correction import network_alone
 from clockseg.graph.cost import Cost, price
 from clockseg.graph.part import GraphPart, Tensors, tensors
 from clockseg.graph.sidecar import Input, Sidecar
@@ -59,8 +58,7 @@ class Inspected:
 class Inspection:
     """A network, its parts in the order they run, and the uncut network beside them.
 
-    ``staged_seconds`` / ``whole.seconds`` is what it costs to run in parts when every stage fires. ``correction``: what makes
-    the output of moved scores on other frames, if the network has such a thing.
+    ``staged_seconds`` / ``whole.seconds`` is what it costs to run in parts when every stage fires.
     """
 
     network: str
@@ -73,7 +71,6 @@ class Inspection:
     parts: tuple[Inspected, ...]
     whole: Inspected
     staged_seconds: float
-    correction: Inspected | None = None
 
     @property
     def held_share(self) -> float | None:
@@ -161,7 +158,6 @@ def inspect(
         tuple(replace(part, share=part.seconds / total) for part in parts),
         row(WHOLE, WHOLE, cast(Part, graph.whole), []),
         seconds[EVERY],
-        row(CORRECTION, CORRECTION, graph.correction, ["frame", "what is moved"]) if graph.correction else None,
     )
 
 
@@ -274,14 +270,13 @@ def inspect_cuts(
 
 
 def _opened(network: str | Path, size: WorkingSize | None) -> tuple[onnx.ModelProto, Sidecar]:
-    """Return the graph, without a correction, and its sidecar at the working size; one without cuts if the file has none."""
+    """Return the graph, and its sidecar at the working size; one without cuts if the file has none."""
     path = path_of(network)
     model = read_graph(path)
     if path.with_suffix(".json").is_file():
         said = sidecar.read(path.with_suffix(".json"))
         fit = framing(model, said, size=None if size == "own" else size)
         width, height = fit.padded((said.input.width, said.input.height))
-        model, _ = network_alone(model, said)
         return model, replace(said, input=replace(said.input, width=width, height=height))
     reads = frame_input(model)
     if reads.size is not None and size not in (None, reads.size):

@@ -16,7 +16,6 @@ from clockseg.engines import engine as engine_by_name
 from clockseg.engines.openvino_file import SUFFIXES as UNCUT
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader, sidecar
-from clockseg.graph.correction import with_addition
 from clockseg.graph.staged import input_size, staged
 from clockseg.graph.whole import staged_whole
 from clockseg.instances.heads import Head
@@ -27,8 +26,6 @@ from clockseg.types import Size
 
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 WorkingSize: TypeAlias = int | Size | Literal["own"]
-CORRECTED = {"street-stale": "street"}
-"""Bundled corrections that are files of their own, and the network each is joined with when it is read."""
 
 
 def load(
@@ -93,27 +90,13 @@ def _with_sidecar(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
 
 
 def read_graph(path: Path) -> onnx.ModelProto:
-    """Read an ONNX file, joined with its network if it is a bundled correction; ``UsageError`` for a file that runs uncut."""
+    """Read an ONNX file; ``UsageError`` for a file that runs uncut."""
     if path.suffix in UNCUT:
         raise UsageError(
             f"{path} runs uncut (clockseg segment VIDEO --network {path} --out DIR), and this needs a graph in stages: give the "
             "ONNX file that it was made from."
         )
-    model = onnx_reader.read(path)
-    base = _base(path)
-    if base is None:
-        return model
-    network, own = onnx_reader.read(base), sidecar.read(path.with_suffix(".json")).correction
-    fed = () if own is None else (own.moved, own.unexplained)
-    for value in [value for value in model.graph.input if value.name not in fed]:
-        model.graph.input.remove(value)
-    return with_addition(network, model.graph)
-
-
-def _base(path: Path) -> Path | None:
-    """Return the file of the network that a bundled correction belongs to, or None for any other file."""
-    name = CORRECTED.get(path.stem) if path.parent == WEIGHTS else None
-    return None if name is None else WEIGHTS / f"{name}.onnx"
+    return onnx_reader.read(path)
 
 
 def assemble(
@@ -216,7 +199,6 @@ def files_of(network: str | Path) -> tuple[Path, ...]:
     if path.suffix == ".onnx":
         with suppress(OSError, DecodeError):  # a damaged file is told of when it is loaded
             outside = onnx_reader.weight_files(path)
-    base = _base(path)
     weights = [path.with_suffix(".bin")] if path.suffix == ".xml" else []
-    files = (path, path.with_suffix(".json"), *outside, *weights, *([] if base is None else [base]))
+    files = (path, path.with_suffix(".json"), *outside, *weights)
     return tuple(file for file in files if file.is_file())

@@ -26,7 +26,6 @@ from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.evaluation.cost import CONCLUDE, part_seconds
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.execution.machine import machine, versions
-from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.nodes import OPSET, attribute, folded, is_diagonal, upgraded
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.onnx_split import split_model
@@ -99,8 +98,7 @@ def quantize(
 
     ``frames``: to calibrate on, spread over the clips; a quarter as many, others, judge. ``engine``, ``threads``: what both
     are compared in. ``size``: the working size, as of ``load``; it is stated in the new sidecar. ``say`` is told
-    what is being done, ``problem`` what can't be decoded. Nothing is left half-written. A correction of moved scores stays in
-    float.
+    what is being done, ``problem`` what can't be decoded. Nothing is left half-written.
 
     >>> quantize("street-int8", [], Path("again.onnx"))
     Traceback (most recent call last):
@@ -110,23 +108,20 @@ def quantize(
     if frames < 1 or repeat < 1:
         raise UsageError(f"frames={frames}, repeat={repeat}; both are at least 1.")
     model, said = read(network)
-    alone, added = network_alone(model, said)
     fit = framing(model, said, size=size)
-    ready(alone)  # whatever is wrong with the network is told before any video is decoded
-    said, correction = replace(said, correction=None), said.correction
-    split = split_model(alone, said, fit.padded((said.input.width, said.input.height)))
+    ready(model)  # whatever is wrong with the network is told before any video is decoded
+    split = split_model(model, said, fit.padded((said.input.width, said.input.height)))
     say("decoding")
     calibration, held_out = gather(clips, fit, frames=frames, problem=problem)
     say("calibrating")
     made = quantized(split, ({said.input.name: said.input.normalised(frame[IMAGE])} for frame in calibration))
     say("comparing")
-    nets = [assemble(one, said, engine=engine, threads=threads, size=size) for one in (alone, made)]
+    nets = [assemble(one, said, engine=engine, threads=threads, size=size) for one in (model, made)]
     judged = agreement(nets[0], nets[1], held_out)
     before, now = part_seconds(nets, held_out or calibration, repeat)
     height, width = calibration[0][IMAGE].shape[1:3]
-    made = made if added is None else with_addition(made, added)
     reads = replace(said.input, width=fit.width, height=fit.height) if fit.width else said.input
-    write_network(made, replace(said, name=out.stem, input=reads, correction=correction), out)
+    write_network(made, replace(said, name=out.stem, input=reads), out)
     return Quantization(
         said.name,
         out,

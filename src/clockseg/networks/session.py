@@ -130,7 +130,7 @@ class Session(clockwork.Session):
     >>> session = Session("street")
     >>> labels = session(np.zeros((54, 96, 3), np.uint8))
     >>> type(labels).__name__, labels.shape, labels.classes[:2], str(session.schedule.carry)
-    ('Labels', (54, 96), ('sky', 'building'), 'warp(flow, of="output")')
+    ('Labels', (54, 96), ('sky', 'building'), 'warp(flow)')
     """
 
     def __init__(

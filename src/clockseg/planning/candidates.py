@@ -64,8 +64,6 @@ SKIP = Kind("skip_frame({})", RATES)
 CARRIES = ("identity", "warp(flow)", "warp(flow, scale=0.25)", "interpolate(flow)")
 VECTORS = ("warp(codec)", "interpolate(codec)")
 """Tried if the video has motion vectors that refer to earlier frames only."""
-UNCORRECTED = ('warp(flow, of="output")',)
-"""Tried if a network has a correction, which lowers the scores on video unlike its training data."""
 _CAPPED = f"at_least_every({CAP})"
 CHANGES = (
     Kind(f'either(difference({{}}, of="pixels"), {_CAPPED})', (0.02, 0.05, 0.1, 0.2, 0.4), steps=False),

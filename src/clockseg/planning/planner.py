@@ -20,7 +20,6 @@ from clockseg.planning.candidates import (
     CARRIES,
     ORACLE,
     SKIP,
-    UNCORRECTED,
     VECTORS,
     Candidate,
     asked_for,
@@ -180,8 +179,7 @@ def plan(
     names = class_names(nets[0], classes, [(variant.name, variant.net) for variant in variants[1:]])
     # Where frames refer to later ones, flow is better than what the codec says.
     vectors = isinstance(Auto().choice(first_frame(clips).vectors), Codec)
-    corrected = any(net.correction is not None for net in nets)
-    carries = [*CARRIES, *(VECTORS if vectors else ()), *(UNCORRECTED if corrected else ())]
+    carries = [*CARRIES, *(VECTORS if vectors else ())]
     kinds = [asked_for(text) for text in dict.fromkeys(also)]
     # One candidate of each family that may be tried: they decide what the recordings must hold.
     every = []

@@ -37,7 +37,7 @@ def _interpolated(recording: Recording, schedule: Schedule, carry: Interpolate) 
         return Played(promise, played.record._replace(propagated="" if fired else INTERPOLATED))
 
     cuts = _cuts(recording, carry.motion)
-    firings = recording.play(replace(schedule, carry=Warp(carry.motion, of="output")), refills=cuts)
+    firings = recording.play(replace(schedule, carry=Warp(carry.motion)), refills=cuts)
     for index, played in enumerate(firings):
         if played.record.fill:
             yield from [made(due, keys) for due in window.end()]

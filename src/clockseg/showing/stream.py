@@ -121,7 +121,7 @@ class Interpolated(Watching):
     def __init__(
         self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, session: MakeSession, lookahead: int | None
     ) -> None:
-        scores = replace(net, finish=keeping(net.fused), restore=same, conclude=None, correction=None)
+        scores = replace(net, finish=keeping(net.fused), restore=same, conclude=None)
         # If all stages fire together, on every n-th frame, no stage's held value is read, so nothing is warped between firings.
         periods = {facts(clock).period for clock in schedule.clocks}
         fixed = len(periods) == 1 and None not in periods

@@ -41,31 +41,23 @@ function firedLane(run, stage, label) {
   };
 }
 
-/** What was moved along, or moved and corrected, in place of being computed. */
+/** Frames whose output was moved along, or made from both sides, in place of being computed. */
 function carriedLane(run, names) {
-  const corrected = names.indexOf('corrected');
   return {
     label: 'carried',
     height: 22,
     said: (frame) =>
-      ({ '': 'nothing', corrected: 'moved and corrected', interpolated: 'made from both sides' })[names[run.trace.carried[frame]]] ?? 'moved along',
+      ({ '': 'nothing', interpolated: 'made from both sides' })[names[run.trace.carried[frame]]] ?? 'moved along',
     draw({ context, width, height }, view, ink) {
       const floor = height - 2;
       const hatch = hatched(context, ink.soft, 4);
       columns(view, width, (x, wide, first, end) => {
         const gap = wide > 4 ? 1 : 0;
         let moved = 0;
-        let mended = 0;
-        for (let k = first; k < end; k += 1) {
-          moved += run.trace.carried[k] ? 1 : 0;
-          mended += run.trace.carried[k] === corrected ? 1 : 0;
-        }
+        for (let k = first; k < end; k += 1) moved += run.trace.carried[k] ? 1 : 0;
         const high = (moved / (end - first)) * (height - 8);
         context.fillStyle = hatch;
         context.fillRect(x, floor - high, wide - gap, high);
-        if (!mended) return;
-        context.fillStyle = ink.ink;
-        context.fillRect(x, floor - high - 2, wide - gap, 2);
       });
     },
   };

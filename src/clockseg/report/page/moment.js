@@ -40,7 +40,7 @@ export class Moment {
       .filter(([, seconds]) => seconds >= 0.00005)
       .map(([name, seconds]) => `${name} ${milliseconds(seconds)}`);
     return [
-      ...(carried ? [({ corrected: 'moved along and corrected', interpolated: 'made from both sides' })[carried] ?? `${carried} moved along`] : []),
+      ...(carried ? [carried === 'interpolated' ? 'made from both sides' : `${carried} moved along`] : []),
       ...told,
     ];
   }
