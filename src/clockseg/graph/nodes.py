@@ -39,22 +39,22 @@ def with_sides(model: onnx.ModelProto, name: str, sides: Sequence[int | None]) -
     return model
 
 
-def extended(model: onnx.ModelProto, added: onnx.GraphProto, *, why: str) -> onnx.ModelProto:
-    """Return a copy of ``model`` with ``added`` behind what it has; ``NetworkError``, with ``why``, where a name is taken."""
-    if twice := sorted(_names(model.graph) & _names(added)):
-        raise NetworkError(f"the network has a tensor {twice[0]!r} already; {why}.")
+def extended(model: onnx.ModelProto, nodes: list[onnx.NodeProto], output: onnx.ValueInfoProto) -> onnx.ModelProto:
+    """Return a copy of ``model`` with ``nodes`` behind its own, and one more output; ``NetworkError`` where a name is taken."""
+    taken = _names(model.graph.node) | {value.name for value in (*model.graph.input, *model.graph.initializer)}
+    if twice := sorted(taken & _names(nodes)):
+        raise NetworkError(
+            f"the network has a tensor {twice[0]!r} already; it was cut before, so give the network it was made from."
+        )
     made = copied(model)
-    made.graph.node.extend(added.node)
-    made.graph.initializer.extend(added.initializer)
-    made.graph.input.extend(added.input)
-    made.graph.output.extend(added.output)
+    made.graph.node.extend(nodes)
+    made.graph.output.append(output)
     return made
 
 
-def _names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of nodes and of what they make, of inputs and of weights."""
-    made = {name for node in graph.node for name in (node.name, *node.output) if name}
-    return made | {value.name for value in (*graph.input, *graph.initializer)}
+def _names(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+    """Return the names of nodes and of the tensors that they make."""
+    return {name for node in nodes for name in (node.name, *node.output) if name}
 
 
 def rename(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> None:
@@ -64,14 +64,10 @@ def rename(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> None:
         node.output[:] = [names.get(name, name) for name in node.output]
 
 
-def renamed(
-    nodes: Iterable[onnx.NodeProto], names: Mapping[str, str], *, prefix: str = ""
-) -> tuple[onnx.NodeProto, ...]:
-    """Copy ``nodes`` with tensors renamed by ``names``, and ``prefix`` before their own names."""
+def renamed(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> tuple[onnx.NodeProto, ...]:
+    """Copy ``nodes`` with tensors renamed by ``names``."""
     copies = tuple(copied(node) for node in nodes)
     rename(copies, names)
-    for copy in copies:
-        copy.name = f"{prefix}{copy.name}"
     return copies
 
 
@@ -144,7 +140,7 @@ def readers_of(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[onnx.NodeProto
     return found
 
 
-def upstream(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str], given: Collection[str] = ()) -> set[str]:
+def upstream(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str], given: Collection[str]) -> set[str]:
     """Return the names of those of ``nodes``, which stand in order, that make ``wanted`` from ``given`` and constants."""
     left, found = set(wanted).difference(given), set[str]()
     for node in reversed(nodes):
@@ -218,11 +214,8 @@ def computed(
     return [np.asarray(value) for value in ReferenceEvaluator(function).run(None, dict(given), {})]
 
 
-def keep_nodes(
-    graph: onnx.GraphProto, nodes: list[onnx.NodeProto], weights: Mapping[str, TensorProto] | None = None
-) -> None:
-    """Make these the nodes of ``graph``, and of its weights (or ``weights``) keep those that something reads."""
-    weights = weights or {weight.name: weight for weight in graph.initializer}
+def keep_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], weights: Mapping[str, TensorProto]) -> None:
+    """Make these the nodes of ``graph``, and of ``weights`` keep those that something reads."""
     read = {name for node in nodes for name in reads(node)} | {value.name for value in graph.output}
     left = [copied(weight) for name, weight in weights.items() if name in read]
     nodes = [copied(node) for node in nodes]

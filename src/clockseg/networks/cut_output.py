@@ -25,7 +25,6 @@ _LAYOUTS = ([0, 2, 3, 1], [0, 3, 1, 2])
 SCORES, LABELS = "clockseg.scores", "clockseg.labels"
 """Names of tensors added behind an output that is neither scores [1, c, h, w] nor labels: the same in that layout; ids."""
 Cuts = tuple[tuple[str, ...], ...]
-_TWICE = "it was cut before, so give the network it was made from"
 
 
 class Outcome(NamedTuple):
@@ -177,9 +176,7 @@ def _channels_first(
     kind, (batch, _, _, last) = static.types[tensor]
     output = helper.make_tensor_value_info(name, kind, [batch, last or None, None, None])
     layout = Told("layout", name, f"{tensor} with channels first")
-    return Outcome(
-        extended(model, onnx.GraphProto(node=[node], output=[output]), why=_TWICE), name, channels, (*told, layout)
-    )
+    return Outcome(extended(model, [node], output), name, channels, (*told, layout))
 
 
 def _above_zero(model: onnx.ModelProto, static: Static, tensor: str, why: str) -> Outcome:
@@ -195,7 +192,7 @@ def _above_zero(model: onnx.ModelProto, static: Static, tensor: str, why: str) -
     shape = [*(side or None for side in static.shape(tensor)[:-2]), None, None]
     output = helper.make_tensor_value_info(LABELS, TensorProto.UINT8, shape)
     told = Told("labels", LABELS, f"class 1 where {tensor} is {why}")
-    return Outcome(extended(model, onnx.GraphProto(node=nodes, output=[output]), why=_TWICE), LABELS, None, (told,))
+    return Outcome(extended(model, nodes, output), LABELS, None, (told,))
 
 
 def parse_cuts(text: str, graph: Graph) -> Cuts:
