@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -34,6 +34,12 @@ class Watching(Thresholded):
 
     watch: int | None
     of: Of = "scores"
+    choices: ClassVar[dict[str, tuple[str, ...]]]
+
+    def __init_subclass__(cls) -> None:
+        """Note the values that each field may have whose type is a ``Literal``."""
+        hints = get_type_hints(cls).items()
+        cls.choices = {name: get_args(kind) for name, kind in hints if get_origin(kind) is Literal}
 
     def __post_init__(self) -> None:
         if not 0 <= number(self.threshold, "the threshold") <= NEVER:
@@ -42,9 +48,9 @@ class Watching(Thresholded):
             )
         if self.watch is not None:
             whole_number(self.watch, "watch (a stage's number)")
-        for name, kind in get_type_hints(type(self)).items():
-            if get_origin(kind) is Literal and getattr(self, name) not in get_args(kind):
-                raise UsageError(f"{name}={getattr(self, name)!r}; give one of {', '.join(map(repr, get_args(kind)))}.")
+        for name, allowed in self.choices.items():
+            if getattr(self, name) not in allowed:
+                raise UsageError(f"{name}={getattr(self, name)!r}; give one of {', '.join(map(repr, allowed))}.")
 
     @property
     def gates_after(self) -> int | None:
