@@ -42,7 +42,7 @@ def clip(tmp_path: Path):
 def states(method: Method, frames: int) -> list[str]:
     """The frame each stage reflects, for every frame from the method's first start on."""
     run = _Run(method, method.starts[0])
-    return [frames_of(str(run.output(t, str(t)))) for t in range(method.starts[0], frames)]
+    return [frames_of(str(run.result(t, str(t))[0])) for t in range(method.starts[0], frames)]
 
 
 def test_expected_10_relative_losses_of_the_published_pipelines():

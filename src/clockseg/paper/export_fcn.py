@@ -89,13 +89,10 @@ def check_state(state: Mapping[str, Array], shape: FCNShape, *, source: str) -> 
         if name not in wanted:
             raise NetworkError(f"{source}: {what} has no weights {name!r}. {nearest(name, wanted)}")
         if value.shape != wanted[name]:
-            raise NetworkError(f"{source}: {name} is {_by(value.shape)}; {what} has {_by(wanted[name])} there.")
+            found, right = ("x".join(map(str, size)) for size in (value.shape, wanted[name]))
+            raise NetworkError(f"{source}: {name} is {found}; {what} has {right} there.")
     if missing := [name for name in wanted if name not in state]:
         raise NetworkError(f"{source} lacks {', '.join(missing)} of {what}.")
-
-
-def _by(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
 
 
 def describe(description: FCNDescription, name: str) -> sidecar.Sidecar:

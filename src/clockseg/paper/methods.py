@@ -122,21 +122,21 @@ def _score_clip(
     for t, frame in enumerate(clip):
         say(f"{clip.name}, frame {t}")
         # The runs of other phases have memories of their own, and each sees every frame from its start on.
-        found = [[mapped(run.output(t, frame.image)) for run in phases] for phases in runs]
+        found = [[run.result(t, frame.image) for run in phases] for phases in runs]
         if t >= first_scored and frame.labels is not None:
             band = _band(clip, frame)
-            for index, phases in enumerate(runs):
-                for run, output in zip(phases, found[index], strict=True):
-                    totals[index] += _scored(frame.labels, output, run.record, classes, band)
+            for index, phases in enumerate(found):
+                for labels, record in filter(None, phases):
+                    totals[index] += _scored(frame.labels, mapped(labels), record, classes, band)
     return totals
 
 
-def _mapping(methods: Sequence[Method], clip: Clip) -> Callable[[Labels | None], Any]:
+def _mapping(methods: Sequence[Method], clip: Clip) -> Callable[[Labels], Labels]:
     """Return the map from class ids of the network to those of the clip, which is applied before anything is counted."""
     net = methods[0].net
     names = net.sidecar.classes if net.sidecar is not None else ()
     _, table = scored_classes(clip, names, net) if names else (names, None)
-    return lambda labels: labels if labels is None or table is None else table[labels]
+    return lambda labels: labels if table is None else table[labels]
 
 
 class _Run:
@@ -149,8 +149,8 @@ class _Run:
         self._schedules = (schedule_for(one, len(method.net)) for one in chain(*schedules))
         self._memory: Memory | None = None
 
-    def output(self, t: int, image: Image) -> Labels | None:
-        """Return the labels for frame t; None before the start of the run."""
+    def result(self, t: int, image: Image) -> tuple[Labels, Record] | None:
+        """Return the labels and the record of frame t; None before the start of the run."""
         if t < self._start:
             return None
         schedule = next(self._schedules)
@@ -158,14 +158,7 @@ class _Run:
             output, self._memory = fill(self._net, schedule, image)
         else:
             output, self._memory = step(self._net, schedule, self._memory, image)
-        return np.asarray(output)
-
-    @property
-    def record(self) -> Record:
-        """The record of the last frame."""
-        if self._memory is None:
-            raise UsageError("nothing has run yet.")
-        return self._memory.record
+        return np.asarray(output), self._memory.record
 
 
 def _band(clip: Clip, frame: Frame) -> Array:
