@@ -119,7 +119,6 @@ def velocity(net: StagedNetwork, clips: Iterable[Clip], *, warn: Callable[[str],
 
     ``warn`` gets a sentence on whatever could not be decoded.
     """
-
     shots = (
         shot(net, clip.name, clip.frames(problem=warn), ignore=255 if clip.classes is None else clip.classes.ignore)
         for clip in clips

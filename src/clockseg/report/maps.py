@@ -38,8 +38,6 @@ class Grid(NamedTuple):
 
     def scaled(self, labels: Labels) -> Labels:
         """Scale a map to this size, by nearest neighbour."""
-        if labels.shape == self.size[::-1]:
-            return labels
         return np.asarray(cv2.resize(labels, self.size, interpolation=cv2.INTER_NEAREST_EXACT), np.uint8)
 
 

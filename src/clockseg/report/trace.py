@@ -52,6 +52,8 @@ def columns(run: Run, at: Array) -> dict[str, Any] | None:
     kinds = ["" if row is None else row.get("carried") or "" for row in rows]
     # Version 0.2 knew one more kind of propagated scores.
     carried = [CARRIED.index(kind if kind in CARRIED else "fused") for kind in kinds]
+    told = [[None] * len(run.stages) if row is None else row["signal"] for row in rows]
+    signals = np.array(told, np.float32).reshape(len(rows), len(run.stages)).T
     none = [np.nan] * (len(run.stages) + len(PARTS))
     seconds = np.array([none if row is None else seconds_of(row) for row in rows], np.float32)
     return {
@@ -59,7 +61,7 @@ def columns(run: Run, at: Array) -> dict[str, Any] | None:
         "fill": packed(np.array([row is not None and row["fill"] for row in rows], np.uint8)),
         "there": packed((at >= 0).astype(np.uint8)),
         "carried": packed(np.array(carried, np.uint8)),
-        "signal": [_signal(rows, stage) for stage in range(len(run.stages))],
+        "signal": [None if np.isnan(signal).all() else packed(signal) for signal in signals],
         "seconds": [packed(column) for column in seconds.reshape(len(rows), len(none)).T],
     }
 
@@ -67,12 +69,6 @@ def columns(run: Run, at: Array) -> dict[str, Any] | None:
 def seconds_of(row: dict[str, Any], parts: Sequence[str] = PARTS) -> list[float]:
     """Return the seconds of the stages and of ``parts`` in one line of a trace."""
     return [*row["seconds"]["stages"], *(row["seconds"][part] for part in parts)]
-
-
-def _signal(rows: list[dict[str, Any] | None], stage: int) -> Any:
-    values = [None if row is None else row["signal"][stage] for row in rows]
-    found = np.array([np.nan if value is None else value for value in values], np.float32)
-    return None if np.isnan(found).all() else packed(found)
 
 
 def thresholds(schedule: str, stages: int) -> list[dict[str, Any] | None]:
