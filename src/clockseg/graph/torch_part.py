@@ -77,11 +77,13 @@ class TorchPart:
     def __call__(self, *values: Maps) -> dict[str, Any]:
         size = values[0][FRAME_SIZE] if FRAME_SIZE in values[0] else np.array(values[0][IMAGE].shape[2:0:-1])
         maps = {name: map for value in values for name, map in value.items()}
-        given = [self._enter(maps[name]) for name in self.inputs]
+        device = self.device or self.source.key(())[2]
+        given = [_tensor(maps[name]).to(device) for name in self.inputs]
         with nullcontext() if self.trains else torch.inference_mode():
             made = (self.run or TorchPart._shared)(self, tuple(int(side) for side in size), given)
             found = self._named(made, given)
-        return {name: self._leave(name, map) for name, map in found.items()} | {FRAME_SIZE: size}
+        left = {name: array(map) if name == LABELS or self.arrays else map for name, map in found.items()}
+        return left | {FRAME_SIZE: size}
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -148,15 +150,13 @@ class TorchPart:
             for name, t in zip(self.outputs, made, strict=True)
         }
 
-    def _enter(self, map: Any) -> Tensor:
-        if isinstance(map, np.ndarray):
-            # torch warns of arrays that mustn't be written to; decoded frames may be such.
-            map = torch.from_numpy(map if map.flags.writeable else map.copy())
-        found: Tensor = map.to(self.device or self.source.key(())[2])
-        return found
 
-    def _leave(self, name: str, map: Tensor) -> Any:
-        return array(map) if name == LABELS or self.arrays else map
+def _tensor(map: Any) -> Tensor:
+    """Return a map as a tensor; torch warns of arrays that mustn't be written to, such as decoded frames."""
+    if isinstance(map, np.ndarray):
+        map = torch.from_numpy(map if map.flags.writeable else map.copy())
+    found: Tensor = map
+    return found
 
 
 def _shape(size: tuple[int, ...]) -> tuple[int, ...]:
