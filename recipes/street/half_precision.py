@@ -12,6 +12,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.datasets import read_data
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.graph.nodes import copied
 from clockseg.networks.load import load
 
 SMALLEST = 256
@@ -38,7 +38,7 @@ def narrowed(model: onnx.ModelProto) -> onnx.ModelProto:
     >>> [node.op_type for node in narrowed(helper.make_model(graph)).graph.node]
     ['Cast', 'Add']
     """
-    made = copied(model)
+    made = deepcopy(model)
     casts = []
     for weight in made.graph.initializer:
         if weight.data_type != TensorProto.FLOAT or np.prod(weight.dims) < SMALLEST:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import onnx
@@ -17,21 +18,11 @@ REARRANGES = ("Constant", "Cast", "Identity", "Transpose", "Reshape", "Squeeze",
 """What rewrites weights without changing what they say."""
 OPSET = 13
 """The opset that files of an older one are converted to."""
-Message = TypeVar(
-    "Message", onnx.ModelProto, onnx.GraphProto, onnx.NodeProto, TensorProto, onnx.TensorShapeProto.Dimension
-)
-
-
-def copied(message: Message) -> Message:
-    """Copy a message of ONNX, to change the copy."""
-    copy = type(message)()
-    copy.CopyFrom(message)
-    return copy
 
 
 def with_sides(model: onnx.ModelProto, name: str, sides: Sequence[int | None]) -> onnx.ModelProto:
     """Return a copy of ``model`` whose input ``name`` has these sides; None: as before."""
-    model = copied(model)
+    model = deepcopy(model)
     [value] = [value for value in model.graph.input if value.name == name]
     for dim, side in zip(value.type.tensor_type.shape.dim, sides, strict=True):
         if side is not None:
@@ -46,7 +37,7 @@ def extended(model: onnx.ModelProto, nodes: list[onnx.NodeProto], output: onnx.V
         raise NetworkError(
             f"the network has a tensor {twice[0]!r} already; it was cut before, so give the network it was made from."
         )
-    made = copied(model)
+    made = deepcopy(model)
     made.graph.node.extend(nodes)
     made.graph.output.append(output)
     return made
@@ -66,7 +57,7 @@ def rename(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> None:
 
 def renamed(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> tuple[onnx.NodeProto, ...]:
     """Copy ``nodes`` with tensors renamed by ``names``."""
-    copies = tuple(copied(node) for node in nodes)
+    copies = tuple(deepcopy(node) for node in nodes)
     rename(copies, names)
     return copies
 
@@ -173,7 +164,7 @@ def in_order(graph: onnx.GraphProto) -> None:
         order = list(TopologicalSorter(needs).static_order())
     except CycleError:
         return
-    nodes = [copied(graph.node[index]) for index in order]
+    nodes = [deepcopy(graph.node[index]) for index in order]
     del graph.node[:]
     graph.node.extend(nodes)
 
@@ -188,7 +179,7 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
     >>> [(node.op_type, list(node.input)) for node in folded(model).graph.node]
     [('Add', ['x', 'w'])]
     """
-    made = copied(model)
+    made = deepcopy(model)
     known = {weight.name: weight for weight in made.graph.initializer}
     left = []
     for node in made.graph.node:
@@ -217,8 +208,8 @@ def computed(
 def keep_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], weights: Mapping[str, TensorProto]) -> None:
     """Make these the nodes of ``graph``, and of ``weights`` keep those that something reads."""
     read = {name for node in nodes for name in reads(node)} | {value.name for value in graph.output}
-    left = [copied(weight) for name, weight in weights.items() if name in read]
-    nodes = [copied(node) for node in nodes]
+    left = [deepcopy(weight) for name, weight in weights.items() if name in read]
+    nodes = [deepcopy(node) for node in nodes]
     del graph.node[:], graph.initializer[:]
     graph.node.extend(nodes)
     graph.initializer.extend(left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from clockseg.graph import onnx_reader
-from clockseg.graph.nodes import attribute, copied, folded, keep_nodes
+from clockseg.graph.nodes import attribute, folded, keep_nodes
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.split import Split, SplitNode, splits
 from clockseg.graph.static import Static, fix, walk
@@ -49,7 +50,7 @@ class _Terms:
         if not step.like:
             return helper.make_node("Concat", step.inputs, [step.made], name=step.name, axis=self.split.axis)
         node = self.nodes[step.like]
-        copy = copied(node)
+        copy = deepcopy(node)
         copy.name, copy.output[:] = step.name, [step.made]
         copy.input[0] = step.inputs[0]
         if step.like == self.split.product:

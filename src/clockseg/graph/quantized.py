@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import onnx
 from onnx import TensorProto, numpy_helper
 
 from clockseg.graph.nodes import attribute, captured, readers_of, renamed
@@ -39,7 +38,7 @@ def name_bytes(static: Static) -> None:
     readers = readers_of(static.nodes)
     new: dict[str, str] = {}
     for node in static.nodes:
-        if node.op_type == TO_BYTES and not _is_named(node):
+        if node.op_type == TO_BYTES and node.input[0] != node.output[0] + _FLOAT:
             floats, stored = node.input[0], node.output[0]
             if floats in made and len(readers[floats]) == 1 and not static.floats & {floats, stored}:
                 new |= {floats: floats + _FLOAT, stored: floats}
@@ -47,11 +46,6 @@ def name_bytes(static: Static) -> None:
         node if new.keys().isdisjoint((*node.input, *node.output)) else renamed([node], new)[0] for node in static.nodes
     ]
     static.types |= {to: static.types[name] for name, to in new.items()}
-
-
-def _is_named(node: onnx.NodeProto) -> bool:
-    named: bool = node.input[0] == node.output[0] + _FLOAT
-    return named
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,7 @@ def reading(static: Static) -> Reading:
     stands_for: dict[str, str] = {}
     for node in static.nodes:
         there = node.output[0] if node.output else ""
-        if node.op_type == TO_BYTES and _is_named(node):
+        if node.op_type == TO_BYTES and node.input[0] == there + _FLOAT:
             left_out.add(node.name)
             stands_for[node.input[0]] = there
         elif there not in static.floats and (

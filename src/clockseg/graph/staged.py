@@ -17,7 +17,7 @@ from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphFusion, Gra
 from clockseg.graph.quantized import floats_of, reading
 from clockseg.graph.rule import Division, StageCut, divide
 from clockseg.graph.sidecar import Sidecar
-from clockseg.graph.split import Split, rewritten, splits
+from clockseg.graph.split import rewritten, splits
 from clockseg.graph.static import Static, fix
 from clockseg.types import Size
 
@@ -38,7 +38,8 @@ def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, frames: bool
     sidecar = replace(sidecar, cuts=tuple(reading(static).all(cut) for cut in sidecar.cuts))
     graph = onnx_reader.neutral(static, sidecar.input.name)
     plan = splits(graph, sidecar.cuts, output=sidecar.output)
-    source = replace(original, at=_split(original.at, plan)) if plan else original
+    split = lru_cache(_SIZES)(lambda size: applied(original.at(size), plan))
+    source = replace(original, at=split) if plan else original
     division = divide(
         rewritten(graph, plan),
         sidecar.cuts,
@@ -94,10 +95,6 @@ def _at(model: onnx.ModelProto, sidecar: Sidecar) -> Callable[[Size], Static]:
             ) from error
 
     return at
-
-
-def _split(at: Callable[[Size], Static], plan: Sequence[Split]) -> Callable[[Size], Static]:
-    return lru_cache(maxsize=_SIZES)(lambda size: applied(at(size), plan))
 
 
 def _check(sidecar: Sidecar, static: Static) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,7 +14,7 @@ from onnx import helper
 from clockseg.clockwork.network import Part, Stage, StagedNetwork
 from clockseg.errors import NetworkError
 from clockseg.graph.extraction import SCORES, built, with_frame, with_labels
-from clockseg.graph.nodes import copied, with_sides
+from clockseg.graph.nodes import with_sides
 from clockseg.graph.part import IMAGE, LABELS, Built, GraphPart, Pick
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.static import declared_shape, fix
@@ -60,7 +61,7 @@ class _Source:
         """Build the graph at one working size, with its outputs in this order."""
         name = self.sidecar.input.name
         model = with_sides(self.model, name, (1, 3, *size[::-1]))
-        values = {value.name: copied(value) for value in model.graph.output}
+        values = {value.name: deepcopy(value) for value in model.graph.output}
         del model.graph.output[:], model.graph.value_info[:]
         model.graph.output.extend(values[output] for output in self.outputs)
         model = with_frame(model, name, self.sidecar.input)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from clockseg.errors import NetworkError, UsageError
-from clockseg.graph.nodes import copied, inputs_of, rename, with_sides
+from clockseg.graph.nodes import inputs_of, rename, with_sides
 from clockseg.graph.sidecar import Input
 from clockseg.graph.static import declared_shape, fix
 from clockseg.instances.recognising import Triple
@@ -69,7 +70,7 @@ def _reading(
     model: onnx.ModelProto, name: str, dims: Sequence[int], operator: str, **attributes: object
 ) -> onnx.ModelProto:
     """Return ``model`` with ``dims`` (0: free) for its input, which ``operator`` brings to what is read now."""
-    model, inner = copied(model), f"clockseg.{operator}"
+    model, inner = deepcopy(model), f"clockseg.{operator}"
     rename(model.graph.node, {name: inner})
     [value] = [value for value in model.graph.input if value.name == name]
     kind = value.type.tensor_type.elem_type

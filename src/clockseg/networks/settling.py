@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,6 @@ from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.choice import Choice, choose
 from clockseg.graph.neutral import CROP, ENLARGE, Graph
-from clockseg.graph.nodes import copied
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
@@ -122,7 +122,7 @@ def _giving(made: Outcome, static: Static, *, fixed: bool) -> onnx.ModelProto:
         return made.model
     kind, shape = static.types[made.tensor]
     sides = shape if fixed else (*shape[:-2], *(None for _ in shape[-2:]))
-    model = copied(made.model)
+    model = deepcopy(made.model)
     del model.graph.output[:]
     model.graph.output.append(helper.make_tensor_value_info(made.tensor, kind, [side or None for side in sides]))
     return model
