@@ -56,11 +56,11 @@ class Verdict(NamedTuple):
 class Joint:
     """Graph-backed parts that may run as one model, with a verdict for each working size. Threads may share it.
 
-    ``attempts``: the parts as one graph with different outputs, each with a witness (None if it would be the same graph).
+    ``attempts``: the parts as one graph with different outputs, each with its witness unless that would be the same graph.
     """
 
     parts: tuple[GraphPart, ...]
-    attempts: tuple[tuple[GraphPart, GraphPart | None], ...]
+    attempts: tuple[tuple[GraphPart, ...], ...]
     verdicts: dict[Size, Verdict] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -105,13 +105,6 @@ class Fusion:
             return Executor()
         return Fused(self, net, schedule)
 
-    def is_new(self, what: Hashable) -> bool:
-        """Return True on the first call with ``what``."""
-        with self.lock:
-            new = what not in self.prepared
-            self.prepared.add(what)
-        return new
-
     def joint(self, names: tuple[str, ...], keep: frozenset[str]) -> Joint | None:
         """Return the joint of the parts of these names that gives the tensors ``keep``; None if there are none."""
         if not keep:
@@ -122,16 +115,14 @@ class Fusion:
                 self.joints[names, keep] = Joint(parts, tuple(self._attempts(parts, keep)))
             return self.joints[names, keep]
 
-    def _attempts(
-        self, parts: tuple[GraphPart, ...], keep: frozenset[str]
-    ) -> Iterator[tuple[GraphPart, GraphPart | None]]:
+    def _attempts(self, parts: tuple[GraphPart, ...], keep: frozenset[str]) -> Iterator[tuple[GraphPart, ...]]:
         """Yield joints that output the tensors that are read again, and all held values as well."""
         every = frozenset(tensor for part in parts for tensor in part.outputs)
         fusing = [self.parts[name] for name in self.fusable if not name.endswith(".body")]
         held = {tensor for part in fusing for tensor in (*part.inputs, *part.outputs)} - {LABELS}
         for keeps in dict.fromkeys((keep, keep | (every & held))):
             witness = keeps | (self._scores() & every) if LABELS in keeps else keeps
-            yield self.fusion.fuse(parts, keeps), None if witness == keeps else self.fusion.fuse(parts, witness)
+            yield tuple(self.fusion.fuse(parts, outputs) for outputs in dict.fromkeys((keeps, witness)))
 
     def _scores(self) -> frozenset[str]:
         """Return the tensors from which the labels are computed."""
@@ -237,7 +228,9 @@ class Fused(Executor):
         """Compile what later frames may need, once for all sessions that need the same: fire any number of stages."""
         # Without watched maps, the fill before this has made the calls of a frame on which all stages fire.
         found = depths(self.schedule)[0 if any(self.schedule.watched) else 1 :]
-        if self.fusion.is_new((memory.shape, frozenset(self.live.items()), found, str(self.schedule.carry))):
+        needed = memory.shape, frozenset(self.live.items()), found, str(self.schedule.carry)
+        if needed not in self.fusion.prepared:
+            self.fusion.prepared.add(needed)
             for depth in found:
                 step(self.net, prompted(self.schedule, depth), memory, image, vectors=vectors, executor=self)
 
@@ -286,12 +279,10 @@ class Fused(Executor):
         ALONE.force(span)
         wanted, shares = [call.value for call in calls], tuple(call.seconds for call in calls)
         verdict, attempt = Verdict(None, 0, shares), None
-        for number, (joined, witness) in enumerate(joint.attempts):
+        for number, (joined, *witness) in enumerate(joint.attempts):
             try:
                 part, bytes = self._compiled(joined, size)
-                tries = [part] if bytes <= fusion.room() else []
-                if tries and witness is not None:
-                    tries.append(fusion.compiled(witness))
+                tries = (part, *map(fusion.compiled, witness)) if bytes <= fusion.room() else ()
                 if tries and all(_same(one(*given), joint, wanted) for one in tries):
                     verdict, attempt = Verdict(part, bytes, shares), number
                     break
