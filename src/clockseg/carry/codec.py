@@ -118,7 +118,10 @@ def _explanations(before: TrackedSight, now: TrackedSight, vectors: Vectors) -> 
 
 
 def _most_alike(grey: Array, explanations: list[tuple[Array, Reference]]) -> list[Reference]:
-    """Choose for each pixel the candidate with the smallest difference around it."""
+    """Choose for each pixel the candidate with the smallest difference around it; the first that is returned applies everywhere.
+
+    There is one reference per earlier frame, so that each is warped once.
+    """
     cv2 = opencv()
     unlike = [_unlike(grey, earlier, reference.flow) for earlier, reference in explanations]
     lead = min(range(len(unlike)), key=lambda index: cv2.mean(unlike[index])[0])
@@ -129,27 +132,19 @@ def _most_alike(grey: Array, explanations: list[tuple[Array, Reference]]) -> lis
             least = cv2.min(least, cv2.add(apart, DOUBT))
             chosen[better > 0] = index
     first = explanations[lead][1]
-    others = [
-        reference._replace(where=cv2.compare(chosen, index, cv2.CMP_EQ))
-        for index, (_, reference) in enumerate(explanations)
-        if index != lead
-    ]
-    return _merged([first, *(one for one in others if one.where is not None and one.where.any())])
-
-
-def _merged(references: list[Reference]) -> list[Reference]:
-    """Merge the references into one per earlier frame, so that each is warped once; the first applies everywhere."""
-    cv2 = opencv()
-    found = [references[0]._replace(flow=references[0].flow.copy())]
-    for one in references[1:]:
-        same = next((known for known in found if known.back == one.back), None)
-        if same is None:
-            found.append(one._replace(flow=one.flow.copy()))
-        elif one.where is not None:
-            cv2.copyTo(one.flow, one.where, same.flow)
-            if same.where is not None:
-                cv2.bitwise_or(same.where, one.where, same.where)
-    return found
+    found = {first.back: first._replace(flow=first.flow.copy())}
+    for index, (_, one) in enumerate(explanations):
+        where = cv2.compare(chosen, index, cv2.CMP_EQ)
+        if index == lead or not where.any():
+            continue
+        known = found.get(one.back)
+        if known is None:
+            found[one.back] = one._replace(flow=one.flow.copy(), where=where)
+            continue
+        cv2.copyTo(one.flow, where, known.flow)
+        if known.where is not None:
+            cv2.bitwise_or(known.where, where, known.where)
+    return list(found.values())
 
 
 def _unlike(grey: Array, earlier: Array, flow: Array) -> Array:
