@@ -15,13 +15,13 @@ from clockseg.clockwork.carry import Carry, as_carry, identity
 from clockseg.errors import UsageError
 
 
-def parse_carry(text: str, *, imports: bool = True) -> Carry:
-    """Return the carry that ``text`` describes; ``imports=False`` refuses package.module:object.
+def parse_carry(text: str) -> Carry:
+    """Return the carry that ``text`` describes.
 
     >>> print(parse_carry("warp(flow, scale=0.25)"))
     warp(flow(scale=0.25))
     """
-    return carry_of(object_named(text, CARRIES, what="carry", imports=imports), text)
+    return carry_of(object_named(text, CARRIES, what="carry"), text)
 
 
 def carry_of(found: Any, text: str) -> Carry:

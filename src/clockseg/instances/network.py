@@ -17,6 +17,7 @@ from clockseg.carry.motion import Motion
 from clockseg.carry.warp import Warp
 from clockseg.clockwork.network import Stage, StagedNetwork, same
 from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.session import Session
 from clockseg.errors import UsageError
 from clockseg.graph.part import IMAGE
 from clockseg.graph.sidecar import Input, Sidecar
@@ -24,7 +25,7 @@ from clockseg.instances.heads import Head
 from clockseg.instances.matching import Tracker
 from clockseg.instances.sets import INSIDE, InstanceMaps, Instances
 from clockseg.showing.maps import Maps, blended
-from clockseg.showing.seeing import MakeSession, Seen, Shown, Stream, with_seconds
+from clockseg.showing.seeing import Seen, Shown, Stream, with_seconds
 from clockseg.showing.stream import Interpolated
 from clockseg.types import Array, Image, Size
 
@@ -58,16 +59,16 @@ class Decoding:
             )
         return found
 
-    def stream(self, net: StagedNetwork, schedule: Schedule, session: MakeSession, lookahead: int | None) -> Stream:
+    def stream(self, net: StagedNetwork, schedule: Schedule, lookahead: int | None) -> Stream:
         """Return the stream that follows instances, for the carry of a schedule: identity, warp or interpolate."""
         carry = schedule.carry
         if isinstance(carry, Interpolate):
-            return BothSides(net, schedule, carry, session, lookahead)
+            return BothSides(net, schedule, carry, lookahead)
         if isinstance(carry, Warp):
-            return Warped(net, schedule, Interpolate(carry.motion, keys=1), session, 0)
+            return Warped(net, schedule, Interpolate(carry.motion, keys=1), 0)
         if carry.estimates_motion:
             raise UsageError(f"the carry {carry} can't move instances; use identity, warp(flow) or interpolate(flow).")
-        return Held(net, schedule, session)
+        return Held(net, schedule)
 
 
 def instance_network(
@@ -88,8 +89,8 @@ def instance_network(
 class Held(Stream):
     """The stream of the carry ``identity``: between key frames the instances of the last one are shown."""
 
-    def __init__(self, net: StagedNetwork, schedule: Schedule, session: MakeSession) -> None:
-        super().__init__(net, schedule, session(replace(net, restore=same), schedule))
+    def __init__(self, net: StagedNetwork, schedule: Schedule) -> None:
+        super().__init__(net, schedule, Session(replace(net, restore=same), schedule))
         self.tracker = Tracker()
         self._shown: Instances | None = None
 
@@ -112,10 +113,8 @@ class Held(Stream):
 class BothSides(Interpolated):
     """The stream of the carry ``interpolate``: masks of each identity are warped from both key frames and averaged."""
 
-    def __init__(
-        self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, session: MakeSession, lookahead: int | None
-    ) -> None:
-        super().__init__(net, schedule, carry, session, lookahead)
+    def __init__(self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, lookahead: int | None) -> None:
+        super().__init__(net, schedule, carry, lookahead)
         self.tracker = Tracker()
         self.sees_ahead = getattr(net.restore, "head", None) is not None
         self.fuse, self.make_output = blended, lambda maps, image: maps.value()
@@ -140,10 +139,8 @@ class BothSides(Interpolated):
 class Warped(BothSides):
     """The stream of the carry ``warp``: each frame is made at once, from the last key frame alone."""
 
-    def __init__(
-        self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, session: MakeSession, lookahead: int | None
-    ) -> None:
-        super().__init__(net, schedule, carry, session, lookahead)
+    def __init__(self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, lookahead: int | None) -> None:
+        super().__init__(net, schedule, carry, lookahead)
         self.fuse = lambda parts: (blended(parts).value(), parts[0].motion)
         self.make_output = lambda moved, image: explained(*moved)
 

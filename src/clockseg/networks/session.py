@@ -15,7 +15,7 @@ from clockseg.carry import Interpolate, at_once
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork import session as clockwork
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
+from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.errors import NetworkError, UsageError
 from clockseg.instances.drawing import drawn
 from clockseg.instances.sets import Instances
@@ -156,7 +156,7 @@ class Session(clockwork.Session):
         self._bgr = bgr
         self._frames: Stream | None = None
         if kind_of(opened) == "instances":
-            self._frames = stream(opened, found, session=self._followed_by)
+            self._frames = stream(opened, found)
         self._palette = tuple(map(tuple, colours_of(getattr(opened.sidecar, "palette", ()))))
         self._kind: type[Labels] | type[Depth] | None
         self._kind = None if opened.sidecar is None else Depth if kind_of(opened) == "values" else Labels
@@ -176,17 +176,12 @@ class Session(clockwork.Session):
             return output  # type: ignore[no-any-return]
         return self._kind.of(output, {"classes": self.net.classes, "palette": self._palette, "bgr": self._bgr})
 
-    def _followed_by(self, net: StagedNetwork, schedule: Schedule) -> clockwork.Session:
-        """Make the session that runs the network of a stream."""
-        self._inner = clockwork.Session(net, schedule)
-        return self._inner
-
     def _followed(self, frames: Stream, image: Any, vectors: Any) -> NamedInstances:
         """Return the instances of a frame, followed from the frames before."""
         [shown] = frames.push(image, vectors=vectors)
-        memory = self._inner.memory
+        memory = frames.session.memory
         self.memory = None if memory is None else memory._replace(record=shown.record)
-        self.tally = self._inner.tally
+        self.tally = frames.session.tally
         found: Instances = shown.output
         known = {field.name: getattr(found, field.name) for field in fields(found)}
         return NamedInstances(**known, names=self.net.classes, bgr=self._bgr)

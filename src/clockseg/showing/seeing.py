@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,6 @@ from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import KeyMaps
 from clockseg.types import Size
 from clockseg.video.colour import rgb
-
-MakeSession: TypeAlias = Callable[[StagedNetwork, Schedule], Session]
 
 
 class Seen(NamedTuple):
@@ -131,13 +129,12 @@ class Watching(Stream):
         net: StagedNetwork,
         schedule: Schedule,
         estimator: Estimator,
-        session: MakeSession,
         own: StagedNetwork,
         of: Of | None,
     ) -> None:
         carry: Carry = identity if of is None else Moving(estimator, of, now=lambda: self.now)
         own = replace(own, prepare=lambda image: net.prepare(rgb(image)))
-        super().__init__(net, schedule, session(own, replace(schedule, carry=carry)))
+        super().__init__(net, schedule, Session(own, replace(schedule, carry=carry)))
         self.now = Seen(None, None, None)
         # Functions of the caller may not be thread-safe, and read arrays only.
         self.sees_ahead = Labeller(net).graph is not None

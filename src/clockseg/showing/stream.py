@@ -25,7 +25,7 @@ from clockseg.errors import UsageError
 from clockseg.execution.machine import cores
 from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import Maps, Part, keeping
-from clockseg.showing.seeing import MakeSession, Seen, Shown, Stream, Watching, with_seconds
+from clockseg.showing.seeing import Seen, Shown, Stream, Watching, with_seconds
 from clockseg.showing.window import Due, Window
 
 INTERPOLATED = "interpolated"
@@ -46,27 +46,25 @@ def stream(
     net: StagedNetwork,
     schedule: ScheduleLike | str,
     *,
-    session: MakeSession = Session,
     lookahead: int | None = None,
 ) -> Stream:
     """Return the stream of a network under a schedule: with delay under the carry ``interpolate``, else without.
 
-    ``session`` makes the session that runs the network. ``lookahead``: the most frames by which an output may be late; None:
-    as many as it takes to reach the next key frame, within bounded memory. If the network's ``restore`` has a method
-    ``stream``, as that of instance networks, it makes the stream.
+    ``lookahead``: the most frames by which an output may be late; None: as many as it takes to reach the next key frame,
+    within bounded memory. If the network's ``restore`` has a method ``stream``, as that of instance networks, it makes the stream.
     """
     if not isinstance(net, StagedNetwork):
         raise UsageError(f'{net!r} is not a network; load it first, such as clockseg.load("street").')
     found = schedule_for(parse_schedule(schedule) if isinstance(schedule, str) else schedule, len(net))
     own = getattr(net.restore, "stream", None)
     if own is not None:
-        made: Stream = own(net, found, session, lookahead)
+        made: Stream = own(net, found, lookahead)
         return made
     if isinstance(found.carry, Interpolate):
-        return Interpolated(net, found, found.carry, session, lookahead)
+        return Interpolated(net, found, found.carry, lookahead)
     if type(found.carry) is Warp:
-        return Watching(net, found, found.carry.motion, session, own=net, of=found.carry.of)
-    return Stream(net, found, session(net, found))
+        return Watching(net, found, found.carry.motion, own=net, of=found.carry.of)
+    return Stream(net, found, Session(net, found))
 
 
 def run(net: StagedNetwork, images: Iterable[Any], schedule: ScheduleLike | str) -> Iterator[tuple[Any, Record]]:
@@ -118,14 +116,12 @@ class _Frame:
 class Interpolated(Watching):
     """The stream of ``interpolate``: the network runs on key frames, and each frame is made from those before and after it."""
 
-    def __init__(
-        self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, session: MakeSession, lookahead: int | None
-    ) -> None:
+    def __init__(self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, lookahead: int | None) -> None:
         scores = replace(net, finish=keeping(net.fused), restore=same, conclude=None)
         # If all stages fire together, on every n-th frame, no stage's held value is read, so nothing is warped between firings.
         periods = {facts(clock).period for clock in schedule.clocks}
         fixed = len(periods) == 1 and None not in periods
-        super().__init__(net, schedule, carry.motion, session, own=scores, of=None if fixed else "output")
+        super().__init__(net, schedule, carry.motion, own=scores, of=None if fixed else "output")
         self._smooth, self._lookahead, self._usual = carry.keys == 2, lookahead, 0.0
         self.window = Window(self._smooth)
         labels = Labeller(net)
