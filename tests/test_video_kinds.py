@@ -130,18 +130,19 @@ def test_a_thumbnail_does_not_end_a_jpeg(tmp_path):
             assert bool(clip.problems) == early
 
 
-def tiff(path: Path, pages: list[np.ndarray], *, order: str = "<") -> Path:
-    """Write RGB pages without compression."""
+def tiff(path: Path, pages: list[np.ndarray], *, order: str = "<", kinds: tuple[int, ...] = ()) -> Path:
+    """Write RGB pages without compression; ``kinds``: their NewSubfileType."""
     out = bytearray(b"II*\0" if order == "<" else b"MM\0*")
     link = len(out)
     out += bytes(4)
-    for page in pages:
+    for number, page in enumerate(pages):
         strip = len(out)
         out += page.tobytes() + bytes(page.size % 2)
         bits = len(out)
         out += struct.pack(order + "3H", 8, 8, 8)
         height, width = page.shape[:2]
-        fields = [(254, 4, 1, 0), (256, 4, 1, width), (257, 4, 1, height), (258, 3, 3, bits), (259, 3, 1, 1)]
+        kind = kinds[number] if kinds else 0
+        fields = [(254, 4, 1, kind), (256, 4, 1, width), (257, 4, 1, height), (258, 3, 3, bits), (259, 3, 1, 1)]
         fields += [(262, 3, 1, 2), (273, 4, 1, strip), (277, 3, 1, 3), (278, 4, 1, height), (279, 4, 1, page.size)]
         struct.pack_into(order + "I", out, link, len(out))
         out += struct.pack(order + "H", len(fields))
@@ -162,14 +163,34 @@ COLOURS = [(200, 10, 20), (10, 200, 20), (10, 20, 200)]
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_a_tiff_of_several_pages_says_that_only_the_first_is_read(tmp_path, order):
+def test_all_pages_of_a_tiff_are_taken(tmp_path, order):
     path = tiff(tmp_path / "p.tif", [flat(*colour) for colour in COLOURS], order=order)
     with open_clip(path) as clip:
         found = [(frame.index, frame.file, tuple(frame.image[3, 5].tolist())) for frame in clip]
-        assert clip.frames_hint == 1
-        assert clip.problems == ("p.tif has 3 pages, of which the first is read; give each as a file",)
-    assert found == [(0, "p.tif", COLOURS[0])]
-    assert list(open_clip(tiff(path, [flat(1, 2, 3)])))
+        assert clip.frames_hint == 3
+        assert clip.problems == ()
+    assert found == [(index, "p.tif", colour) for index, colour in enumerate(COLOURS)]
+
+
+def test_smaller_copies_and_masks_are_no_pages(tmp_path):
+    path = tiff(tmp_path / "p.tif", [flat(*COLOURS[at % 3]) for at in range(4)], kinds=(0, 1, 4, 0))
+    with open_clip(path) as clip:
+        assert [tuple(frame.image[3, 5].tolist()) for frame in clip] == [COLOURS[0], COLOURS[0]]
+
+
+def test_pages_that_are_cut_off_are_named(tmp_path):
+    path = tiff(tmp_path / "p.tif", [flat(*colour) for colour in COLOURS])
+    path.write_bytes(path.read_bytes()[:-1400])
+    with open_clip(path) as clip:
+        assert len(list(clip)) == 1
+        assert "page 2 of p.tif could not be decoded" in clip.problems
+
+
+def test_pages_of_too_many_pixels_are_refused(tmp_path):
+    path = tiff(tmp_path / "p.tif", [flat(1, 2, 3), np.zeros((100, 100, 3), np.uint8)])
+    with open_clip(path, max_pixels=5000) as clip:
+        assert len(list(clip)) == 1
+        assert clip.problems == ("page 2 of p.tif could not be decoded",)
 
 
 def segment(tmp_path: Path, *args: object) -> int:
@@ -188,10 +209,10 @@ def test_results_tell_which_picture_they_belong_to(tmp_path):
     tiff(folder / "t.tif", [flat(1, 2, 3), flat(4, 5, 6)])
     assert segment(tmp_path, folder, "--write", "labels,trace,png") == 1
     out = tmp_path / "out" / "in"
-    expected = ["b9.jpg", "b9.png", "b10.png", "t.tif", "é" * 120 + ".png"]
+    expected = ["b9.jpg", "b9.png", "b10.png", "t.tif", "t.tif", "é" * 120 + ".png"]
     assert sorted(line["file"] for line in read_trace(out)) == sorted(expected)
     written = {path.stem for path in (out / "png").iterdir()}
-    assert written == {"b9", "b9-2", "b10", "t", "é" * 80}
+    assert written == {"b9", "b9-2", "b10", "t", "t-2", "é" * 80}
     assert len(list(read_labels(out))) == len(expected)
 
 
@@ -331,7 +352,7 @@ def test_a_cover_picture_is_no_video(tmp_path):
     [
         ("truncated.jpg", 1, None, 1),
         ("truncated.gif", 1, None, 1),
-        ("three_pages.tif", 1, None, 1),
+        ("three_pages.tif", 3, None, 0),
         ("cropped.mkv", 5, (80, 60), 0),
         ("start61.ts", 10, None, 0),
         ("fps2000.mp4", 40, None, 0),
