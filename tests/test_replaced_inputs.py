@@ -6,6 +6,7 @@ import argparse
 import os
 import pickle
 import shutil
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -325,6 +326,23 @@ def test_a_run_with_another_learned_clock_is_not_resumed(network, dark, tmp_path
     assert command(network, dark, out, *schedule, "--resume") == 0
     _write_clock(clock, "Sigmoid")
     assert command(network, dark, out, *schedule, "--resume") == 2
+    assert "its manifest is of another run: digest" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "schedule", ["edited:clock", "either(edited:clock, every(5))", "carried(skip_frame(2), edited:carry)"]
+)
+def test_a_run_with_edited_code_is_not_resumed(network, dark, tmp_path, capsys, monkeypatch, schedule) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "edited", raising=False)
+    code = "from clockseg.carry import Identity\nclass Own(Identity): pass\ncarry = Own()\n"
+    code += "def clock(tick): return tick.since >= 2\n"
+    (tmp_path / "edited.py").write_text(code)
+    given = (network, dark, tmp_path / "out", "--schedule", schedule)
+    assert command(*given) == 0
+    assert command(*given, "--resume") == 0
+    (tmp_path / "edited.py").write_text(code.replace("2", "3"))
+    assert command(*given, "--resume") == 2
     assert "its manifest is of another run: digest" in capsys.readouterr().err
 
 

@@ -7,6 +7,7 @@ import gc
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -190,18 +191,27 @@ def _made(work: Work) -> Made:
 
 
 def _digest(network: str, schedule: Schedule) -> str:
-    """Return a digest of the network's files, its weights and its sidecar included, and of the files of clocks."""
+    """Return a digest of the network's files, its weights and its sidecar included, and of those of clocks and of the carry."""
     from clockseg.clockwork.facts import facts, walk
     from clockseg.networks.load import files_of
 
-    clocks = (one for clock in schedule.clocks for one in walk(clock))
-    files = dict.fromkeys(file for one in clocks for file in facts(one).files if file.is_file())
+    clocks = [one for clock in schedule.clocks for one in walk(clock)]
+    files = [file for one in clocks for file in facts(one).files if file.is_file()]
+    files += filter(None, map(_module_file, (*clocks, schedule.carry)))
     digest = hashlib.sha256()
-    for path in (*files_of(network), *files):
+    for path in (*files_of(network), *dict.fromkeys(files)):
         with path.open("rb") as file:
             while block := file.read(1 << 16):
                 digest.update(block)
     return digest.hexdigest()[:16]
+
+
+def _module_file(given: Any) -> Path | None:
+    """Return the file with the code of a clock or carry of the user's; None for those of clockseg."""
+    code = getattr(given, "function", given)
+    name = str(getattr(getattr(code, "func", code), "__module__", None))
+    file = None if name.startswith("clockseg.") else getattr(sys.modules.get(name), "__file__", None)
+    return None if file is None else Path(file)
 
 
 def _workers(args: argparse.Namespace, work: Work) -> Workers:
