@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_for
@@ -212,18 +210,15 @@ class Interleaving:
 
     def __call__(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, list[Any]]]:
         """Run the frames, and yield each that is done in all streams, with all outputs for it."""
-        shape: tuple[int, ...] | None = None
         for number, frame in enumerate(frames):
             # A decoded picture is converted once, and not on the time of whichever stream is the first to read it.
             rgb(frame.picture)
-            if shape != np.shape(frame.picture):
-                shape = np.shape(frame.picture)
-                # Compiling for a frame of a new size is not part of what is timed.
-                for lane in self.lanes:
-                    lane.stream.compile(frame.picture, vectors=frame.vectors)
             # The order matters to caches. A shuffle, not a rotation: a rotation would fall in step with fixed periods.
             for lane in random.Random(number).sample(self.lanes, len(self.lanes)):
-                lane.take(lane.stream.push(frame.picture, vectors=frame.vectors, item=frame))
+                seen = lane.stream.see(frame.picture, vectors=frame.vectors, item=frame)
+                # Compiling for a frame of a new size is not part of what is timed.
+                lane.stream.compile(seen)
+                lane.take(lane.stream.run(seen))
             yield from self._ready()
         for lane in self.lanes:
             lane.take(lane.stream.end())

@@ -175,15 +175,17 @@ class Channel:
         dropped = self._dropped_since()
         ready = self._last is not None and self._last.frame.image.shape == arrived.frame.image.shape
         if not ready:
-            # Compile for frames of this size, so that no record and no latency has it in it.
             shown += self.end()
-            self.stream.compile(arrived.frame.image)
         if self._last is None:
             self.skipped, dropped = dropped, 0
-        self._age_from = arrived.seconds
         item = self._placed(arrived), arrived.seconds, ready, dropped
+        seen = self.stream.see(arrived.frame.image, item=item)
+        if not ready:
+            # Compile for frames of this size, so that no record and no latency has it in it.
+            self.stream.compile(seen)
+        self._age_from = arrived.seconds
         self._taken += 1
-        shown += [self._shown(one) for one in self.stream.push(arrived.frame.image, item=item)]
+        shown += [self._shown(one) for one in self.stream.run(seen)]
         if not ready:
             self.feed.give_up()
             self.skipped += self._dropped_since()

@@ -161,7 +161,7 @@ class _Session:
             seen = (run.see(frame.picture, vectors=frame.vectors, item=frame) for frame in taken)
             for one in stack.enter_context(closing(prefetch(seen))) if run.sees_ahead else seen:
                 # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
-                run.compile(one.image, vectors=one.vectors)
+                run.compile(one)
                 shown = run.run(one)
                 self.carry = str(settled(self._work.schedule.carry, one.vectors))
                 self._measure_confidence()

@@ -62,13 +62,9 @@ class Stream:
     def __init__(self, net: StagedNetwork, schedule: Schedule, session: Session) -> None:
         self.net, self.schedule, self.session = net, schedule, session
 
-    def looked(self, image: Any, vectors: Any = None, item: Any = None) -> Seen:
-        """Prepare a frame by itself."""
-        return Seen(rgb(image), vectors, item)
-
     def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
         """Prepare a frame and estimate its motion, without the network; call it in order. ``item`` comes back with the output."""
-        return self.looked(image, vectors, item)
+        return Seen(rgb(image), vectors, item)
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run a frame that was seen, and return the frames whose outputs are known now."""
@@ -92,11 +88,11 @@ class Stream:
         """Forget the clip: outputs of waiting frames are not made."""
         self.session.reset()
 
-    def compile(self, image: Any, *, vectors: Any = None) -> None:
+    def compile(self, seen: Seen) -> None:
         """Compile everything for frames of this size, unless done before, so that compiling is not part of measured times."""
         memory = self.session.memory
-        if memory is None or memory.shape != np.shape(image):
-            self.rehearse(self.looked(image, vectors))
+        if memory is None or memory.shape != np.shape(seen.image):
+            self.rehearse(seen)
             self.session.reset()
 
     def rehearse(self, seen: Seen) -> None:
@@ -144,13 +140,17 @@ class Watching(Stream):
         self._known: tuple[Any, Size, tuple[float, float]] = (None, (0, 0), (1.0, 1.0))
 
     def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
-        """Prepare a frame, and estimate its motion since the frame before."""
-        begun = time.perf_counter()
-        seen = self.looked(image, vectors, item)
-        before, self._last = self._last, seen.sight
-        if before is not None and before.grey.shape == seen.sight.grey.shape:
-            seen = seen._replace(motion=self.observed(before, seen.sight))
-        return seen._replace(seconds=time.perf_counter() - begun)
+        """Prepare a frame, and estimate its motion since the frame before. ``prepare`` runs only for the first of each size."""
+        begun, shape, motion = time.perf_counter(), np.shape(image), None
+        if self._known[0] != shape:
+            own = rgb(image)
+            self._known = shape, *working_size(self.net.prepare(own), own)
+        _, size, share = self._known
+        sight = self._estimator.see(image, share, vectors, size=size)
+        before, self._last = self._last, sight
+        if before is not None and before.grey.shape == sight.grey.shape:
+            motion = self.observed(before, sight)
+        return Seen(image, vectors, item, sight, motion, time.perf_counter() - begun)
 
     def observed(self, before: Sight, now: Sight) -> Motion | None:
         """Return the motion from a frame back to the one before; None if there is none to follow."""
@@ -160,15 +160,6 @@ class Watching(Stream):
         """Run the session on a frame that was seen, in RGB if a clock or a function of the caller reads it, and return its output."""
         self.now = seen
         return self.session(seen.image if self._takes_decoded else rgb(seen.image))
-
-    def looked(self, image: Any, vectors: Any = None, item: Any = None) -> Seen:
-        """Return the frame with its sight. ``prepare`` runs only for the first frame of each size."""
-        shape = np.shape(image)
-        if self._known[0] != shape:
-            own = rgb(image)
-            self._known = shape, *working_size(self.net.prepare(own), own)
-        _, size, share = self._known
-        return Seen(image, vectors, item, self._estimator.see(image, share, vectors, size=size))
 
     def close(self) -> None:
         """Forget the clip."""
