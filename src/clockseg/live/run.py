@@ -101,37 +101,26 @@ def live(
     """
     found = [source(text) for text in sources]
     _check(found, latency_seconds, lookahead)
-    if write and out is None:
-        raise UsageError(f"write {', '.join(write)} without a folder; give one.")
     schedule, carry = _carrying(schedule, carry, len(net), lookahead, partial(on_message, found[0]))
     with ExitStack() as stack:
         changed, began = threading.Condition(), time.perf_counter()
-        channels, recorders, taken = list[Channel](), list[Recorder | None](), set[Path]()
+        recorders = [stack.enter_context(one) for one in _recorders(found, net, out, write, overwrite=overwrite)]
+        channels = list[Channel]()
         made = partial(_schedule, schedule, carry, channels, latency_seconds)
         for one in found:
-            folder = None if out is None else out / free_name(Path(one.stem), taken)
-            recorder = None if folder is None else Recorder(folder, one, net, write=write, overwrite=overwrite)
-            recorders.append(recorder and stack.enter_context(recorder))
-            feed = Feed(
-                partial(connect, one, options=options, max_pixels=max_pixels),
-                drop,
-                latency_seconds=latency_seconds,
-                changed=changed,
-                tries=reconnect,
-                on_message=partial(on_message, one),
-            )
+            way_in = partial(connect, one, options=options, max_pixels=max_pixels)
+            say = partial(on_message, one)
+            feed = Feed(way_in, drop, latency_seconds=latency_seconds, changed=changed, tries=reconnect, on_message=say)
             channels.append(Channel(one, feed, net, made, began=began, lookahead=lookahead, limit=until.frames))
         stack.callback(_stop, channels)
-        turns = ((number, channels[number].step()) for number in _in_turn(channels, changed, until))
-        ends = ((number, channel.end()) for number, channel in enumerate(channels))
-        for number, shown in chain(turns, ends):
-            for each in shown:
-                if (recorder := recorders[number]) is not None:
-                    recorder.put(each, channels[number].fps)
-                on_frame(number, channels[number], each)
+        for number, shown in _outputs(channels, changed, until):
+            if recorders:
+                recorders[number].put(shown, channels[number].fps)
+            on_frame(number, channels[number], shown)
         wall = time.perf_counter() - began
         summaries = [channel.summary(name, latency_seconds, wall) for channel in channels]
-        return tuple(map(_result, channels, recorders, summaries))
+        kept: Sequence[Recorder | None] = recorders or [None] * len(channels)
+        return tuple(map(_result, channels, kept, summaries))
 
 
 def _check(found: Sequence[Source], latency_seconds: float, lookahead: int) -> None:
@@ -143,6 +132,18 @@ def _check(found: Sequence[Source], latency_seconds: float, lookahead: int) -> N
         raise UsageError(f"a latency of {latency_seconds:g} s; give 0 to 60 s.")
     if lookahead < 0:
         raise UsageError(f"a lookahead of {lookahead} frames; give 0 or more.")
+
+
+def _recorders(
+    found: Sequence[Source], net: StagedNetwork, out: Path | None, write: Sequence[str], *, overwrite: bool
+) -> Iterator[Recorder]:
+    """Yield the recorder of each source, none without the folder ``out``."""
+    if out is not None:
+        taken = set[Path]()
+        for one in found:
+            yield Recorder(out / free_name(Path(one.stem), taken), one, net, write=write, overwrite=overwrite)
+    elif write:
+        raise UsageError(f"write {', '.join(write)} without a folder; give one.")
 
 
 def _carrying(
@@ -181,6 +182,14 @@ def _schedule(
         return Room(together / SHARE, latency - channel.age(), latency)
 
     return carried(OnTime(room), carry)
+
+
+def _outputs(channels: Sequence[Channel], changed: threading.Condition, until: Until) -> Iterator[tuple[int, Shown]]:
+    """Run the channels until the run is to end, and yield each output with the number of its channel."""
+    turns = ((number, channels[number].step()) for number in _in_turn(channels, changed, until))
+    ends = ((number, channel.end()) for number, channel in enumerate(channels))
+    for number, shown in chain(turns, ends):
+        yield from ((number, one) for one in shown)
 
 
 def _in_turn(channels: Sequence[Channel], changed: threading.Condition, until: Until) -> Iterator[int]:
