@@ -49,7 +49,7 @@ def sessions(folder: Path) -> dict[str, Any]:
     video = made_video(folder)
     net = clockseg.load("street", engine="openvino", threads=1, size=(240, 176))
     found = {}
-    for text in (*SCHEDULES[:4], "adaptive(0.1)", *SCHEDULES[5:9]):
+    for text in (*SCHEDULES[:4], "adaptive(0.086)", *SCHEDULES[5:9]):
         session = clockseg.Session(net, clockseg.parse_schedule(text))
         maps = [session(frame.image) for frame in open_clip(video)]
         found[text] = {"labels": of_maps(maps), "fire_rate": session.tally.fire_rate}
@@ -63,7 +63,7 @@ def segment_made(folder: Path) -> dict[str, Any]:
 
 def evaluate_made(folder: Path) -> dict[str, Any]:
     """``evaluate`` of a generated video without labels: the printed table."""
-    asked = ("--schedule", "adaptive(0.1)", "--schedule", SCHEDULES[8])
+    asked = ("--network", "street", "--schedule", "adaptive(0.086)", "--schedule", SCHEDULES[8])
     return {"table": timeless(command("evaluate", str(made_video(folder)), *asked, *ENGINE, *SMALL, "--quiet"))}
 
 
