@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import av
-from av.container import InputContainer
+from av.container import InputContainer, OutputContainer
 from av.stream import Disposition
 
 from clockseg.errors import VideoError
@@ -26,6 +26,12 @@ def open_for_reading(file: Any, **options: Any) -> InputContainer:
     Metadata that is not UTF-8 never makes a file unreadable.
     """
     container: InputContainer = av.open(file, "r", **options, **_METADATA)
+    return container
+
+
+def open_for_writing(file: str, **options: Any) -> OutputContainer:
+    """Open a file for encoding; ``options`` are those of ``av.open``."""
+    container: OutputContainer = av.open(file, "w", **options)
     return container
 
 
