@@ -17,12 +17,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="the authoring side needs torch")
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
-from clockseg.cli.progress import watched  # noqa: E402
 from clockseg.errors import DataError, MissingDependency, TrainingError, UsageError  # noqa: E402
 from clockseg.networks.load import load  # noqa: E402
 from recipes.batches import Batches  # noqa: E402
 from recipes.frames import read_frames  # noqa: E402
-from recipes.options import line  # noqa: E402
+from recipes.options import say_lines  # noqa: E402
 from recipes.street import encoder, fit, training  # noqa: E402
 from recipes.street.__main__ import main  # noqa: E402
 from recipes.street.augment import Augmentation, Views, paste, photometric, random_affine  # noqa: E402
@@ -146,7 +145,7 @@ def test_scores_of_nothing_are_null(data: Path, tmp_path: Path) -> None:
 
 def test_the_command_tells_a_score_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     score = {"event": "score", "net": "fcn8s", "step": 2, "of": "validation", "mean_iu": None, "pixel_acc": None}
-    watched(line, quiet=False)(score)
+    say_lines(quiet=False)(score)
     assert capsys.readouterr().err == "fcn8s step 2  validation: mIoU -, pixels -\n"
 
 
