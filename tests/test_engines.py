@@ -20,7 +20,7 @@ from clockseg import engines
 from clockseg.clocks.rates import alternating, exponential, pipelined, skip_frame
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.engines import onnxruntime, openvino, timed
-from clockseg.engines.buffers import MOST_KEPT, Pool
+from clockseg.engines.buffers import MOST_KEPT, Pool, lend
 from clockseg.engines.compiled import compiled
 from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.networks.load import load
@@ -327,7 +327,7 @@ def test_timed(net: StagedNetwork) -> None:
 
 def test_a_pool_forgets_what_is_held_for_long() -> None:
     pool = Pool((4,), np.dtype(np.float32))
-    held: list[Any] = [pool.lend().array for _ in range(3 * MOST_KEPT)]
+    held: list[Any] = [lend([pool])[0].array for _ in range(3 * MOST_KEPT)]
     assert len({array.ctypes.data for array in held}) == len(held)
     assert len(pool.slots) == MOST_KEPT
 

@@ -8,7 +8,7 @@ reference counts show.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,24 +41,29 @@ class Pool:
         self.shape, self.dtype, self.wrap = shape, dtype, wrap
         self.slots: list[Slot] = []
 
-    def lend(self) -> Slot:
-        """Return a buffer that no result refers to; its contents are arbitrary.
 
-        >>> pool = Pool((2, 3), np.dtype("float32"))
-        >>> first, second = pool.lend(), pool.lend()
-        >>> first is second
-        True
-        >>> held = first.array
-        >>> pool.lend() is first
-        False
-        """
-        for slot in self.slots:
+def lend(pools: Sequence[Pool]) -> list[Slot]:
+    """Return a buffer of each pool that no result refers to; its contents are arbitrary.
+
+    >>> pool = Pool((2, 3), np.dtype("float32"))
+    >>> [first], [second] = lend([pool]), lend([pool])
+    >>> first is second
+    True
+    >>> held = first.array
+    >>> lend([pool])[0] is first
+    False
+    """
+    lent = []
+    for pool in pools:
+        for slot in pool.slots:
             if sys.getrefcount(slot.array) <= slot.idle:
-                return slot
-        array = np.empty(self.shape, self.dtype)
-        slot = Slot(array, self.wrap(array))
-        del array
-        # Counted while nobody else can have it, and in the same way as above.
-        slot.idle = sys.getrefcount(slot.array)
-        self.slots = [*self.slots[-(MOST_KEPT - 1) :], slot]
-        return slot
+                break
+        else:
+            array = np.empty(pool.shape, pool.dtype)
+            slot = Slot(array, pool.wrap(array))
+            del array
+            # Counted while nobody else can have it, and in the same way as above.
+            slot.idle = sys.getrefcount(slot.array)
+            pool.slots = [*pool.slots[-(MOST_KEPT - 1) :], slot]
+        lent.append(slot)
+    return lent

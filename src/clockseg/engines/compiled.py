@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -66,8 +65,11 @@ class CompiledPart:
     def __call__(self, *values: Tensors) -> dict[str, Array]:
         size = self.part.frame_size(values)
         inputs = self.part.gather(values)
-        with self._explained("run", size):
+        try:
             made = self.runners.run(size, self._compiled, inputs, most=SIZES)
+        except Exception as error:
+            self._explain("run", size, error)
+            raise
         wanted = len(self.part.made)
         if not isinstance(made, list | tuple) or len(made) != wanted:
             given = f"{len(made)} of them" if isinstance(made, list | tuple) else repr(made)
@@ -76,24 +78,23 @@ class CompiledPart:
             )
         return self.part.bundle(inputs, made, size)
 
-    @contextmanager
-    def _explained(self, what: str, size: Size) -> Iterator[None]:
+    def _explain(self, what: str, size: Size, error: Exception) -> None:
         """Raise ``NetworkError`` for an engine's error, of whatever type: what it can't do, and what may help."""
-        try:
-            yield
-        except ClocksegError:
-            raise
-        except Exception as error:
-            # The last line of an engine's message names the cause.
-            reason = ((fault(error) or str(error)).strip().splitlines() or [type(error).__name__])[-1].strip()
-            raise NetworkError(
-                f"the engine can't {what} part {self.part.name!r} at {size[0]}x{size[1]} ({reason}). {_REMEDY}"
-            ) from error
+        if isinstance(error, ClocksegError):
+            return
+        # The last line of an engine's message names the cause.
+        reason = ((fault(error) or str(error)).strip().splitlines() or [type(error).__name__])[-1].strip()
+        raise NetworkError(
+            f"the engine can't {what} part {self.part.name!r} at {size[0]}x{size[1]} ({reason}). {_REMEDY}"
+        ) from error
 
     def _compiled(self, size: Size) -> Runner:
-        with self._explained("compile", size):
+        try:
             built = self.part.build(size)
             runner = self.compile(built)
+        except Exception as error:
+            self._explain("compile", size, error)
+            raise
         if not callable(runner):
             raise NetworkError(
                 f"the engine compiled part {self.part.name!r} to {runner!r}; return a function of a list of arrays."

@@ -12,7 +12,7 @@ import numpy as np
 
 from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.engines.buffers import Pool
+from clockseg.engines.buffers import Pool, lend
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.errors import UsageError
 from clockseg.execution.machine import machine, threads_or_all
@@ -82,7 +82,7 @@ class _Session:
         arrays = [np.ascontiguousarray(array) for array in inputs]
         if self.free:
             return list(self.session.run(list(self.built.outputs), dict(zip(self.built.inputs, arrays, strict=True))))
-        slots = [pool.lend() for pool in self.pools]
+        slots = lend(self.pools)
         for name, array in zip(self.built.inputs, arrays, strict=True):
             self.binding.bind_cpu_input(name, array)
         for name, slot in zip(self.built.outputs, slots, strict=True):

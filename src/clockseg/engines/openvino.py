@@ -16,7 +16,7 @@ import numpy as np
 
 from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.engines.buffers import Pool
+from clockseg.engines.buffers import Pool, lend
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.errors import UsageError
 from clockseg.execution.cache import cache_limit, model_folder, prune
@@ -136,7 +136,7 @@ class _Request:
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         # Tensors over an array's memory don't keep it alive; these do while it runs.
-        arrays, slots = [], [pool.lend() for pool in self.pools]
+        arrays, slots = [], lend(self.pools)
         for given, (port, dtype, last, wrap) in zip(inputs, self.inputs, strict=True):
             array = np.ascontiguousarray(given.transpose(_LAST) if last else given, dtype)
             if not array.flags.writeable:  # OpenVINO shares writable memory only

@@ -174,7 +174,9 @@ class Session(clockwork.Session):
         output = super().__call__(rgb, vectors=vectors)
         if self._kind is None or not isinstance(output, np.ndarray):
             return output  # type: ignore[no-any-return]
-        return self._kind.of(output, {"classes": self.net.classes, "palette": self._palette, "bgr": self._bgr})
+        found = np.asarray(output).view(self._kind)
+        found.classes, found.palette, found.bgr = self.net.classes, self._palette, self._bgr
+        return found
 
     def _followed(self, frames: Stream, image: Any, vectors: Any) -> NamedInstances:
         """Return the instances of a frame, followed from the frames before."""
