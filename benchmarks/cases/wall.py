@@ -108,7 +108,7 @@ def pages(facts: Facts) -> dict[str, str]:
     for name in (DEFAULT, EVERY, PLAIN, FIRST):
         wall[f"{name}, s"] = lambda row, name=name: number(row["seconds"].get(name))
     for head, name in (("over every frame", EVERY), ("over plain", PLAIN), ("first frame over every frame", FIRST)):
-        wall[head] = lambda row, name=name: f"{number(row['ratios'].get(name))}x"
+        wall[head] = lambda row, name=name: number(row["ratios"].get(name), ".2f") + "x" * (name in row["ratios"])
     wall["cores used"] = lambda row: number(row["cores_used"][DEFAULT])
     archive = {
         "network": lambda row: f"{row['name']}, {row['fps']:g} FPS",
