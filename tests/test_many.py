@@ -403,3 +403,21 @@ def test_a_line_that_was_cut_off_and_one_that_leads_elsewhere_do_not_count(tmp_p
 def test_two_runs_do_not_write_into_one_folder(tmp_path) -> None:
     with manifest(tmp_path), pytest.raises(UsageError, match="another run"), manifest(tmp_path):
         pass
+
+
+def test_a_forked_process_does_not_keep_the_folder_locked(tmp_path: Path) -> None:
+    end = multiprocessing.get_context("fork").Event()
+    with manifest(tmp_path):
+        child = multiprocessing.get_context("fork").Process(target=end.wait)
+        child.start()
+    try:
+        with manifest(tmp_path):
+            assert child.is_alive()
+    finally:
+        end.set()
+        child.join()
+
+
+def test_a_folder_is_locked_while_a_run_writes_there(tmp_path: Path) -> None:
+    with manifest(tmp_path), pytest.raises(UsageError, match="another run is writing there"), manifest(tmp_path):
+        pass

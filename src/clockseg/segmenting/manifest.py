@@ -119,7 +119,7 @@ def manifest(out: Path) -> Iterator[Manifest]:
 def _alone(folder: Path) -> Iterator[None]:
     """Lock the folder, where the system can; the lock ends with this process, however it ends."""
     try:
-        from fcntl import LOCK_EX, LOCK_NB, flock
+        from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
     except ImportError:
         yield
         return
@@ -130,6 +130,8 @@ def _alone(folder: Path) -> Iterator[None]:
     except BlockingIOError as error:
         raise UsageError(f"{folder}: another run is writing there. Wait for it, or give another --out.") from error
     finally:
+        # A forked process may still have the descriptor, and closing this one would leave the folder locked.
+        flock(held, LOCK_UN)
         os.close(held)
 
 
