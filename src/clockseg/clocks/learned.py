@@ -150,7 +150,8 @@ def _read(file: str, identity: FileIdentity, process: int) -> Graph:
     core = openvino_core()
     model = core.read_model(found.SerializeToString())
     # Without the inputs that the output does not depend on.
-    inputs = {port.any_name: tuple(port.partial_shape.get_min_shape()) for port in model.inputs}
+    names = [{one.name for one in found.graph.input} & port.names for port in model.inputs]
+    inputs = {name: tuple(port.partial_shape.get_min_shape()) for [name], port in zip(names, model.inputs, strict=True)}
     if why := next(_problems(model, inputs), ""):
         raise UsageError(f"learned clock {file}: {why}.\n{ALLOWED}")
     # So small a graph gains nothing from more threads.
