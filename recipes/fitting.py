@@ -1,4 +1,4 @@
-"""What the trainings in torch share: a log, and a state to resume from."""
+"""The parts that the trainings in torch share: a log, and a state to resume from."""
 
 from __future__ import annotations
 

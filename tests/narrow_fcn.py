@@ -50,7 +50,7 @@ def narrow(variant: Any = "fcn8s", seed: int = 0) -> FCN:
 
 
 def description(net: FCN, **changes: Any) -> FCNDescription:
-    """What a narrow net is; frames are fitted into 48x32."""
+    """The description of a narrow net; frames are fitted into 48x32."""
     return FCNDescription(net.shape, CLASSES, **{"working": (48, 32), **changes})
 
 

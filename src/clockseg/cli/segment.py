@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from clockseg.segmenting.workers import Workers
 
 Made: TypeAlias = tuple[Any, ...]
-"""What must be equal in all processes of a run: the setting, the schedule and the carry of its ``Work``."""
+"""The values that must be equal in all processes of a run: the setting, the schedule and the carry of its ``Work``."""
 WORK_OPTIONS = ("every", "limit", "start", "end", "max_pixels", "max_hours", "strip", "classes")
 """Options that ``Work`` takes as they are."""
 HELP = "segment videos"

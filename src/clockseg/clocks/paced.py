@@ -13,7 +13,7 @@ from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number
 
 GAIN = 0.2
-"""How fast the threshold adapts: with a larger gain, the rate holds over fewer frames."""
+"""The speed at which the threshold adapts: with a larger gain, the rate holds over fewer frames."""
 SPAN = 32.0
 """The threshold stays between 1/32 and 32 times its initial value."""
 

@@ -17,7 +17,7 @@ MOST_PIXELS = 64_000_000
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _GREY, _PALETTE = 0, 3
 _KINDS = {2: "colours", _PALETTE: "a palette", 4: "grey with transparency", 6: "colours with transparency"}
-"""What a PNG holds besides grey, by its colour type."""
+"""The channels that a PNG has besides grey, by its colour type."""
 
 
 def read_labels_png(path: Path, *, palette: bool = False) -> Labels:

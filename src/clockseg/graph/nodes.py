@@ -15,7 +15,7 @@ from clockseg.errors import NetworkError, first_line
 from clockseg.types import Array
 
 REARRANGES = ("Constant", "Cast", "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze")
-"""What rewrites weights without changing what they say."""
+"""Operations that rewrite weights without changing their values."""
 OPSET = 13
 """The opset that files of an older one are converted to."""
 

@@ -20,7 +20,7 @@ from clockseg.types import IMAGE as IMAGE
 from clockseg.types import Array, Size
 
 Tensors: TypeAlias = Mapping[str, Array]
-"""What passes between parts: tensors by name."""
+"""The values that pass between parts: tensors by name."""
 LABELS = "labels"
 """The output of a network that labels: uint8 class ids, [1, h, w]."""
 

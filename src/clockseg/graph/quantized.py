@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TO_BYTES, TO_FLOATS = "QuantizeLinear", "DequantizeLinear"
 _FLOAT = ".float"
-"""What is appended to the name of a map whose bytes have taken it."""
+"""The suffix of the name of a map whose bytes have taken its own."""
 
 
 def name_bytes(static: Static) -> None:

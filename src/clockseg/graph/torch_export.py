@@ -21,7 +21,7 @@ from clockseg.libraries import silent_logs
 
 WAYS_OUT = "Export it to ONNX and cut that file, or build a clockseg.StagedNetwork from clockseg.Stage objects."
 INNER = "module."
-"""What stands before the names of a module's parameters and submodules in its exported graph."""
+"""The prefix of the names of a module's parameters and submodules in its exported graph."""
 _USUAL = ("out", "logits")
 # What these make is in memory of its own, so that writing into it in place is the same as making it again.
 _FRESH = ("conv2d", "conv_transpose2d", "batch_norm", "group_norm", "layer_norm", "linear", "matmul", "add", "sub", "mul",

@@ -25,7 +25,7 @@ from clockseg.graph.torch_source import WHOLE, Inside, Source
 from clockseg.types import Array
 
 Maps: TypeAlias = Mapping[str, Any]
-"""What passes between parts: maps by name, tensors or numpy arrays, and the frame's size."""
+"""The values that pass between parts: maps by name, tensors or numpy arrays, and the frame's size."""
 Run: TypeAlias = Callable[["TorchPart", tuple[int, ...], Sequence[Tensor]], Tensors]
 """Computes a part, for frames of a size, from its inputs in their order."""
 
