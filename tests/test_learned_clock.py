@@ -242,7 +242,7 @@ def test_the_graph_gives_what_the_net_in_torch_gives(tmp_path: Path) -> None:
 
 def test_samples_are_what_would_be_shown_against_the_network() -> None:
     pytest.importorskip("torch")
-    from clockseg.training.clock_samples import samples, takes
+    from clockseg.training.clock import samples, takes
 
     levels = [0, 255] * 12
     clip = clip_of([grey(level) for level in levels])

@@ -18,8 +18,7 @@ from clockseg import load
 from clockseg.carry import parse_carry
 from clockseg.clocks.learned import load as load_clock
 from clockseg.datasets import read_data
-from clockseg.training.clock import score, train_clock
-from clockseg.training.clock_samples import takes
+from clockseg.training.clock import score, takes, train_clock
 
 OPTIONS = {"frames": 600, "passes": 4, "unseen": 600}
 CARRY = parse_carry("warp(flow)")

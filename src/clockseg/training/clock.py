@@ -1,14 +1,19 @@
-"""Trains a clock on unlabelled video: the target is the share of the network's labels that a firing would change."""
+"""Trains a clock on unlabelled video.
+
+A sample is the clock's inputs at a random age of the cached values, and the share of the network's labels that a firing changes.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import tempfile
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -19,17 +24,21 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import AveragedModel
 
 from clockseg.carry import Carry, Flow, Warp
-from clockseg.clocks import Clock, difference, learned, motion_residual
-from clockseg.clocks.learned import Inputs
+from clockseg.clocks import Clock, Decision, Tick, Watch, difference, learned, motion_residual
+from clockseg.clocks.learned import Inputs, values, watched
+from clockseg.clocks.maps import change
 from clockseg.clocks.rates import carried, skip_frame
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.datasets.clips import Clip
-from clockseg.errors import TrainingError, UsageError
+from clockseg.errors import DataError, TrainingError, UsageError, VideoError
+from clockseg.evaluation.labels import checked_labels
+from clockseg.execution.recording import Recording, needs
 from clockseg.files import whole
 from clockseg.networks.load import load
 from clockseg.networks.onnx_export import traced
-from clockseg.training.clock_samples import Take, samples, takes
 from clockseg.types import Array
+from clockseg.video.clip import Frame
 
 Say = Callable[[str], None]
 BATCH, RATE, WARM_UP, DECAY, AVERAGE = 64, 3e-3, 50, 1e-3, 0.99
@@ -40,6 +49,12 @@ PERIODS = (4, 8)
 HEIGHT, WIDTH = 36, 48
 """Size of the pictures that the clock reads."""
 CHANNELS, HIDDEN = (8, 16, 16), 16
+EVERY = 4
+"""Labels are compared in every fourth row and column."""
+OLDEST = 24
+"""Largest age of cached values, in frames."""
+SHORTEST = 10
+"""Frames that a clip needs."""
 
 
 def train_clock(
@@ -54,7 +69,7 @@ def train_clock(
     seed: int = 0,
     say: Say = lambda line: None,
     progress: Callable[[str, int, int], None] = lambda what, done, of: None,
-    warn: Callable[[str], None] = lambda sentence: None,
+    warn: Say = lambda sentence: None,
     **options: Any,
 ) -> dict[str, Any]:
     """Write ``out`` (NAME.onnx), a clock for ``network`` under ``carry``, and NAME.json, its inputs and scores; return these.
@@ -68,8 +83,8 @@ def train_clock(
     net = load(network, **options)
     inputs = inputs_of(motion=carry.estimates_motion)
     learn, held = takes(net, clips, carry, frames=frames, warn=warn, progress=progress)
-    values, change = samples(learn, carry, inputs, passes=passes, seed=seed)
-    say(f"{len(change)} samples; a firing would change {100 * change.mean():.1f} % of their labels")
+    given, target = samples(learn, carry, inputs, passes=passes, seed=seed)
+    say(f"{len(target)} samples; a firing would change {100 * target.mean():.1f} % of their labels")
     trained = {
         "network": net.name,
         "size": options.get("size"),
@@ -78,10 +93,10 @@ def train_clock(
         "frames": len(learn.recording),
         "passes": passes,
         "seed": seed,
-        "samples": len(change),
+        "samples": len(target),
         "steps": steps,
     }
-    model = exported(fitted([*values.values()], change, steps, seed, say), inputs)
+    model = exported(fitted([*given.values()], target, steps, seed, say), inputs)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "clock.onnx"
         onnx.save(model, file)
@@ -90,6 +105,107 @@ def train_clock(
         onnx.save(model, first)
         second.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     return {"clock": str(out), **told}
+
+
+@dataclass(frozen=True)
+class Take:
+    """Recorded frames, and the labels that the uncut network gives for each."""
+
+    recording: Recording
+    truth: list[Array] = field(default_factory=list)
+
+    def changes(self, schedule: ScheduleLike) -> Iterator[tuple[bool, float]]:
+        """Yield for each frame under ``schedule`` if it fires, and the share of labels that are not the network's own."""
+        for index, played in enumerate(self.recording.play(schedule)):
+            if not self.recording.frames[index].first:
+                shown = played.output.value[::EVERY, ::EVERY]
+                yield any(played.record.fired), change(shown, self.truth[index])
+
+
+@dataclass(frozen=True)
+class _Asker:
+    """A clock that notes the inputs it is given, and fires at random ages."""
+
+    inputs: Inputs
+    seed: int
+    noted: list[dict[str, Array]] = field(default_factory=list, compare=False)
+    gates_after: ClassVar[int] = 0
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Decide; ``state``: the age at which to fire next, and the number of firings."""
+        age, fires = state or (0, -1)
+        if tick.fires != fires:
+            age = int(np.random.default_rng((self.seed, len(self.noted))).integers(2, OLDEST + 1))
+        self.noted.append(values(self.inputs, tick))
+        return Decision(tick.since > age), (age, tick.fires)
+
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return the maps that the clock in training reads."""
+        return watched(self.inputs)
+
+
+def samples(take: Take, carry: Carry, inputs: Inputs, *, passes: int, seed: int) -> tuple[dict[str, Array], Array]:
+    """Return the values of every input, [n, ..], and the target, [n], 0..1: a sample per frame without a firing.
+
+    They are from ``passes`` replays of ``take`` that fire at other random ages each.
+    """
+    found: list[tuple[dict[str, Array], float]] = []
+    for index in range(passes):
+        asker = _Asker(inputs, 1000 * seed + index)
+        told = list(take.changes(carried(asker, carry)))
+        found += [(noted, changed) for noted, (fired, changed) in zip(asker.noted, told, strict=True) if not fired]
+    if not found:
+        raise DataError("there are no frames to learn from; give videos of at least a second or two.")
+    together = {name: np.concatenate([noted[name] for noted, _ in found]) for name in inputs}
+    return together, np.array([changed for _, changed in found], np.float32)
+
+
+def takes(
+    net: StagedNetwork,
+    clips: Sequence[Clip],
+    carry: Carry,
+    *,
+    frames: int,
+    warn: Say,
+    progress: Callable[[str, int, int], None] = lambda what, done, of: None,
+) -> tuple[Take, Take]:
+    """Run the network once over the first frames of each clip, about ``frames`` in all: a take to learn from, one to score on.
+
+    The last fifth of what is taken of each clip is held out. Clips under ``SHORTEST`` frames are left out. ``DataError`` if
+    no frames are left, ``UsageError`` if the network gives no labels.
+    """
+    keep = needs(net, [carried(difference(0, of="pixels"), carry), carried(skip_frame(2), carry)], outputs=True)
+    learn, score = Take(Recording(net, keep)), Take(Recording(net, keep))
+    share = max(SHORTEST, -(-frames // max(1, len(clips))))
+    for clip in clips:
+        for frame, first, held in _decoded(clip, share, warn, vectors=carry.reads_vectors):
+            take = score if held else learn
+            output = take.recording.add(frame.picture, vectors=frame.vectors, first=first)
+            take.truth.append(checked_labels(output, net)[::EVERY, ::EVERY].copy())
+            done = len(learn.truth) + len(score.truth)
+            progress("running the network on every frame", done, min(frames, share * len(clips)))
+    if not learn.truth or not score.truth:
+        raise DataError("there are no frames to learn from; give videos, clips or folders of at least 10 frames.")
+    return learn, score
+
+
+def _decoded(clip: Clip, most: int, warn: Say, *, vectors: bool) -> Iterator[tuple[Frame, bool, bool]]:
+    """Yield up to ``most`` frames of ``clip``; for each, True if it is the first to learn from or to score on, and if it is held out.
+
+    ``warn`` is told of the first frame that can't be decoded, after which there are no others, and of a clip that is too short.
+    """
+    try:
+        # A video without a number of frames in its header is decoded twice.
+        count = min(most, clip.expected() or sum(1 for _ in clip))
+        if count < SHORTEST:
+            warn(f"clip {clip.name} has {count} frames; {SHORTEST} are needed. It is left out.")
+            return
+        end = count - max(2, count // 5)
+        frames = replace(clip, labels=(None,) * len(clip.images)).frames(problem=warn, vectors=vectors)
+        for index, frame in enumerate(islice(frames, count)):
+            yield frame, index in (0, end), index >= end
+    except (DataError, VideoError) as error:
+        warn(f"{error} The rest of clip {clip.name} is left out.")
 
 
 def inputs_of(*, motion: bool) -> Inputs:
@@ -132,11 +248,11 @@ def stacked(now: Tensor, fired: Tensor, *residual: Tensor) -> Tensor:
 def fitted(inputs: Sequence[Array], target: Array, steps: int, seed: int, say: Say) -> ClockNet:
     """Return a network trained on ``samples``; ``TrainingError`` if the loss is not finite. ``say`` gets twenty lines."""
     torch.manual_seed(seed)
-    values, change = [torch.from_numpy(value) for value in inputs], torch.from_numpy(target)[:, None]
-    planes = stacked(*values[:-1])
+    given, changed = [torch.from_numpy(value) for value in inputs], torch.from_numpy(target)[:, None]
+    planes = stacked(*given[:-1])
     net = ClockNet(planes.mean((0, 2, 3)), planes.std((0, 2, 3)).clamp_min(1e-4))
     # Untrained, it answers with about the mean change.
-    nn.init.constant_(net.last.bias, float(torch.logit(change.mean(), eps=1e-4)))
+    nn.init.constant_(net.last.bias, float(torch.logit(changed.mean(), eps=1e-4)))
     average = AveragedModel(
         net, avg_fn=lambda kept, now, count: torch.lerp(now, kept, min(AVERAGE, count / (count + 20)))
     )
@@ -145,11 +261,11 @@ def fitted(inputs: Sequence[Array], target: Array, steps: int, seed: int, say: S
     losses: list[float] = []
     for step in range(1, steps + 1):
         random = np.random.default_rng([seed, step])
-        chosen = torch.from_numpy(random.integers(0, len(change), BATCH))
-        picked = [value[chosen] for value in values]
+        chosen = torch.from_numpy(random.integers(0, len(changed), BATCH))
+        picked = [value[chosen] for value in given]
         if random.random() < 0.5:  # a mirrored picture changes as much
             picked = [value.flip(-1) if value.ndim == 4 else value for value in picked]
-        loss = binary_cross_entropy_with_logits(net(*picked), change[chosen])
+        loss = binary_cross_entropy_with_logits(net(*picked), changed[chosen])
         losses.append(float(loss.detach()))
         if not math.isfinite(losses[-1]):
             raise TrainingError(f"the loss is {losses[-1]} at step {step}; check the data.")
@@ -178,11 +294,11 @@ def score(file: str, take: Take, carry: Carry) -> dict[str, Any]:
     frames after each clip's first. The thresholds of the clocks are those at which they fire as often as the fixed rate on
     these very frames, or just less often.
     """
-    ways: dict[str, Callable[[float], Clock]] = {"learned": lambda threshold: learned(file, threshold)}
+    ways: dict[str, Callable[[float], Clock]] = {"learned": partial(learned, file)}
     if carry.estimates_motion:
         ways["motion_residual"] = motion_residual
     else:
-        ways["difference of pixels"] = lambda threshold: difference(threshold, of="pixels")
+        ways["difference of pixels"] = partial(difference, of="pixels")
     agreement = []
     for period in PERIODS:
         fixed = _played(take, carry, skip_frame(period))
