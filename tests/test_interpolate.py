@@ -35,8 +35,8 @@ from clockseg.networks.settling import Cutting
 from clockseg.networks.source import Said
 from clockseg.showing.labelling import Scores, argmax, scores_of, upsampled
 from clockseg.showing.maps import Maps, Part, blended, trust
-from clockseg.showing.played import play
 from clockseg.showing.stream import stream
+from clockseg.showing.window import play
 from toy_networks import toy
 
 SIZE = 64
@@ -105,6 +105,12 @@ def test_labels_of_border_cells_alone_are_those_of_all_cells(rows, columns, clas
     assert (found == labels_of_all(scores, (width, height))).all()
     full = cv2.resize(scores, (width, height), interpolation=cv2.INTER_LINEAR).reshape(height, width, classes)
     assert (found == full.argmax(2)).mean() > 0.999
+
+
+def test_the_lowest_class_wins_a_tie() -> None:
+    assert argmax(np.float32([[[1, 1], [0, 1]]])).tolist() == [[0, 1]]
+    plane = np.float32([[[1, 0], [0, 2]]])
+    assert upsampled(Scores(argmax(plane), plane.reshape(-1, 2)), (4, 1)).tolist() == [[0, 0, 1, 1]]
 
 
 @settings(max_examples=40, deadline=None)

@@ -28,7 +28,7 @@ from clockseg.clocks.threshold import FULL
 from clockseg.clockwork.clock import Clock, Plain
 from clockseg.datasets import Clip, read_data
 from clockseg.execution.recording import Recording, needs
-from clockseg.showing.played import play
+from clockseg.showing.window import play
 from clockseg.types import Array, Image
 
 PARTS = {

@@ -26,8 +26,7 @@ from clockseg.evaluation.labels import checked_labels, class_names, scored_class
 from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion, finite
 from clockseg.evaluation.values import Deviation, deviation
 from clockseg.showing.kind import checked_values, kind_of
-from clockseg.showing.seeing import Shown, Stream
-from clockseg.showing.stream import stream
+from clockseg.showing.stream import Shown, Stream, stream
 from clockseg.types import Array
 from clockseg.video.clip import Frame
 from clockseg.video.colour import rgb

@@ -25,8 +25,7 @@ from clockseg.instances.heads import Head
 from clockseg.instances.matching import Tracker
 from clockseg.instances.sets import INSIDE, InstanceMaps, Instances
 from clockseg.showing.maps import Maps, blended
-from clockseg.showing.seeing import Seen, Shown, Stream, with_seconds
-from clockseg.showing.stream import Interpolated
+from clockseg.showing.stream import Interpolated, Seen, Shown, Stream, with_seconds
 from clockseg.types import Array, Image, Size
 
 STAGE = "network"

@@ -18,7 +18,7 @@ from clockseg.live.connection import Arrived
 from clockseg.live.feed import Feed
 from clockseg.live.source import Source
 from clockseg.segmenting.figures import Figures, run_facts
-from clockseg.showing.seeing import Shown as Output
+from clockseg.showing.stream import Shown as Output
 from clockseg.showing.stream import stream
 from clockseg.video import Frame
 

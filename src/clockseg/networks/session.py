@@ -23,8 +23,7 @@ from clockseg.instances.writing import instance_line
 from clockseg.networks.framing import check_frame
 from clockseg.networks.load import load
 from clockseg.showing.kind import kind_of
-from clockseg.showing.seeing import Stream
-from clockseg.showing.stream import stream
+from clockseg.showing.stream import Stream, stream
 from clockseg.types import Array, Image
 from clockseg.video import Heat, overlay, write_npy, write_png
 from clockseg.video.overlay import colours_of

@@ -20,7 +20,7 @@ from clockseg.execution.recording import Recording, needs
 from clockseg.execution.replay import Key, Promise
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Costs
-from clockseg.showing.played import play
+from clockseg.showing.window import play
 from clockseg.types import Array, Labels
 from clockseg.video.clip import Frame
 

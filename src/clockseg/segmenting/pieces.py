@@ -23,8 +23,7 @@ from clockseg.segmenting.figures import Figures, confidence_of, stated
 from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import ResultWriter
 from clockseg.showing.kind import checked_values, kind_of
-from clockseg.showing.seeing import Shown
-from clockseg.showing.stream import stream
+from clockseg.showing.stream import Shown, stream
 from clockseg.types import Array
 from clockseg.video import Background, Clip, Frame, prefetch
 

@@ -18,22 +18,13 @@ def kind_of(net: StagedNetwork) -> Kind:
     """Return the kind of the network's output.
 
     It is what its ``restore`` declares as its ``kind``, else "values" if its sidecar names no classes, else "labels".
-
-    >>> from clockseg.clockwork.network import Stage
-    >>> kind_of(StagedNetwork("one", (Stage("a", str.upper),)))
-    'labels'
     """
     declared: Kind | None = getattr(net.restore, "kind", None)
     return declared or ("labels" if net.sidecar is None or net.sidecar.classes else "values")
 
 
 def checked_values(output: Any, net: StagedNetwork, frame: Size | None = None) -> Array:
-    """Return a map of numbers as an array of floats; ``UsageError`` if it is none, or not of the size of its ``frame`` (W, H).
-
-    >>> from clockseg.clockwork.network import Stage
-    >>> checked_values([0.5], StagedNetwork("one", (Stage("a", str.upper),))).tolist()
-    [0.5]
-    """
+    """Return a map of numbers as an array of floats; ``UsageError`` if it is none, or not of the size of its ``frame`` (W, H)."""
     values = np.asarray(output)
     fits = frame is None or (values.ndim in (2, 3) and values.shape[-2:] == frame[::-1])
     if values.dtype.kind == "f" and fits:

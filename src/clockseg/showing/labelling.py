@@ -91,10 +91,6 @@ def upsampled(scores: Scores, size: Size) -> Labels:
     """Return the labels of scores upsampled bilinearly (half-pixel centres) to ``size``; the lowest id wins ties.
 
     ``size``: (W, H), not smaller than the map. The result is uint8 [H, W].
-
-    >>> plane = np.float32([[[1, 0], [0, 2]]])
-    >>> upsampled(Scores(argmax(plane), plane.reshape(-1, 2)), (4, 1)).tolist()
-    [[0, 0, 1, 1]]
     """
     quads, differ = _quads(scores.best)
     across, down = _side(scores.best.shape[1], size[0]), _side(scores.best.shape[0], size[1])
@@ -170,9 +166,6 @@ def argmax(scores: Array) -> Labels:
     """Return the class with the highest score, the lowest of several: float32 [h, w, classes] -> uint8 [h, w].
 
     One pass over whole planes per class is faster than numpy's argmax for few classes.
-
-    >>> argmax(np.float32([[[1, 1], [0, 1]]])).tolist()
-    [[0, 1]]
     """
     height, width, classes = scores.shape
     planes = opencv().transpose(scores.reshape(-1, classes)) if classes > 1 else scores.reshape(1, -1)

@@ -1,4 +1,7 @@
-"""A stream takes the frames of a video and returns their outputs in order, at once or some frames later."""
+"""A stream takes the frames of a video and returns their outputs in order, at once or some frames later.
+
+Motion is estimated as a frame is seen, before the network runs on it.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, Sight
-from clockseg.carry.warp import Warp
+from clockseg.carry.warp import Estimator, Warp, working_size
 from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.facts import facts
+from clockseg.clockwork.carry import Carry, Of, identity
+from clockseg.clockwork.clock import PICTURE
+from clockseg.clockwork.facts import facts, walk
 from clockseg.clockwork.network import StagedNetwork, same
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.clockwork.session import Session
@@ -24,12 +31,11 @@ from clockseg.clockwork.trace import Record
 from clockseg.errors import UsageError
 from clockseg.execution.machine import cores
 from clockseg.showing.labelling import Labeller
-from clockseg.showing.maps import Maps, Part, keeping
-from clockseg.showing.seeing import Seen, Shown, Stream, Watching, with_seconds
-from clockseg.showing.window import Due, Window
+from clockseg.showing.maps import KeyMaps, Maps, Part, keeping
+from clockseg.showing.window import INTERPOLATED, Due, Window
+from clockseg.types import Size
+from clockseg.video.colour import rgb
 
-INTERPOLATED = "interpolated"
-"""``Record.propagated`` of a frame whose output was made from the key frames around it."""
 MOST_FRAMES = 240
 """The most frames that wait for the next key frame, if ``MOST_BYTES`` allows as many."""
 MOST_BYTES = 400_000_000
@@ -40,6 +46,265 @@ AHEAD = 16
 """The most frames whose motion ``run`` estimates ahead of the network: more than lie between two key frames."""
 MOST_THREADS = 4
 """The most threads that make outputs concurrently."""
+
+
+class Seen(NamedTuple):
+    """A frame that ``Stream.see`` has prepared for ``Stream.run``.
+
+    ``vectors``: the codec's motion vectors. ``item``: returned with the output. ``sight``: the motion estimator's data of the
+    frame; ``motion``: since the previous frame; both None without motion estimation or a previous frame. ``seconds``: the time
+    that this took.
+    """
+
+    image: Any
+    vectors: Any
+    item: Any
+    sight: Any = None
+    motion: Motion | None = None
+    seconds: float = 0.0
+
+
+class Shown(NamedTuple):
+    """The output of one frame: the ``item`` that was pushed with the frame, the network's ``output``, and the record."""
+
+    item: Any
+    output: Any
+    record: Record
+
+
+class Stream:
+    """A network running over one video: ``push`` and ``end`` together return every frame once, in order.
+
+    This one is for carries that need earlier frames only: it returns each output at once. ``session`` runs the network.
+    ``sees_ahead``: True if another thread may call ``see`` for the next frames while ``run`` runs. ``key_maps``: the network's
+    maps of the last frame; None if it was not a key frame, or if this stream does not keep maps.
+    """
+
+    sees_ahead = False
+    key_maps: Any = None
+
+    def __init__(self, net: StagedNetwork, schedule: Schedule, session: Session) -> None:
+        self.net, self.schedule, self.session = net, schedule, session
+
+    def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
+        """Prepare a frame and estimate its motion, without the network; call it in order. ``item`` comes back with the output."""
+        return Seen(rgb(image), vectors, item)
+
+    def run(self, seen: Seen) -> list[Shown]:
+        """Run a frame that was seen, and return the frames whose outputs are known now."""
+        output = self.step(seen)
+        return [Shown(seen.item, output, with_seconds(self.session.record, motion=seen.seconds))]
+
+    def step(self, seen: Seen) -> Any:
+        """Run the session on a frame that was seen, and return its output."""
+        return self.session(seen.image, vectors=seen.vectors)
+
+    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
+        """See a frame and run it."""
+        return self.run(self.see(image, vectors=vectors, item=item))
+
+    def end(self) -> list[Shown]:
+        """End the clip, and return the frames that are left. The next frame begins another clip."""
+        self.close()
+        return []
+
+    def close(self) -> None:
+        """Forget the clip: outputs of waiting frames are not made."""
+        self.session.reset()
+
+    def compile(self, seen: Seen) -> None:
+        """Compile everything for frames of this size, unless done before, so that compiling is not part of measured times."""
+        memory = self.session.memory
+        if memory is None or memory.shape != np.shape(seen.image):
+            self.rehearse(seen)
+            self.session.reset()
+
+    def rehearse(self, seen: Seen) -> None:
+        """Run everything on a frame that belongs to no clip."""
+        self.step(seen)
+
+
+def reads_pictures(schedule: Schedule) -> bool:
+    """Return True if a clock reads frames, or may do so since it declares neither what it watches nor a period."""
+    clocks = [one for clock in schedule.clocks for one in walk(clock) if not facts(one).parts]
+    undeclared = any(facts(one).watches is None and facts(one).period is None for one in clocks)
+    return undeclared or any(PICTURE in watched for watched in schedule.watched)
+
+
+class Watching(Stream):
+    """The stream of ``warp``, which estimates motion before its session runs, so that a thread may do it ahead, and from decoded pictures.
+
+    The session runs the network ``own``, whose ``prepare`` is that of ``net``, and moves ``of`` along the motion that was estimated
+    (None: nothing). It converts to RGB only the frames that the network or a clock reads.
+    """
+
+    def __init__(
+        self,
+        net: StagedNetwork,
+        schedule: Schedule,
+        estimator: Estimator,
+        own: StagedNetwork,
+        of: Of | None,
+    ) -> None:
+        carry: Carry = identity if of is None else Moving(estimator, of)
+        own = replace(own, prepare=lambda image: net.prepare(rgb(image)))
+        super().__init__(net, schedule, Session(own, replace(schedule, carry=carry)))
+        # Functions of the caller may not be thread-safe, and read arrays only.
+        self.sees_ahead = Labeller(net).graph is not None
+        self._takes_decoded = (self.sees_ahead or own.restore is same) and not reads_pictures(schedule)
+        self._estimator = estimator
+        self._last: Sight | None = None
+        self._known: tuple[Any, Size, tuple[float, float]] = (None, (0, 0), (1.0, 1.0))
+
+    def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
+        """Prepare a frame, and estimate its motion since the frame before. ``prepare`` runs only for the first of each size."""
+        begun, shape, motion = time.perf_counter(), np.shape(image), None
+        if self._known[0] != shape:
+            own = rgb(image)
+            self._known = shape, *working_size(self.net.prepare(own), own)
+        _, size, share = self._known
+        sight = self._estimator.see(image, share, vectors, size=size)
+        before, self._last = self._last, sight
+        if before is not None and before.grey.shape == sight.grey.shape:
+            motion = self.observed(before, sight)
+        return Seen(image, vectors, item, sight, motion, time.perf_counter() - begun)
+
+    def observed(self, before: Sight, now: Sight) -> Motion | None:
+        """Return the motion from a frame back to the one before; None if there is none to follow."""
+        return self._estimator.observe(before, now)
+
+    def step(self, seen: Seen) -> Any:
+        """Run the session on a frame that was seen, in RGB if a clock or a function of the caller reads it, and return its output."""
+        return self.session(seen.image if self._takes_decoded else rgb(seen.image), vectors=seen)
+
+    def close(self) -> None:
+        """Forget the clip."""
+        super().close()
+        self._last = None
+
+
+def with_seconds(record: Record, *, motion: float = 0.0, fuse: float = 0.0, finish: float = 0.0) -> Record:
+    """Return the record with these seconds added to its own."""
+    spent = record.seconds
+    more = replace(spent, motion=spent.motion + motion, fuse=spent.fuse + fuse, finish=spent.finish + finish)
+    return record._replace(seconds=more)
+
+
+@dataclass(frozen=True)
+class Moving(Warp):
+    """A carry along the motion that was estimated as frames were seen. It keeps the maps of key frames as they are."""
+
+    def see(self, prepare: Callable[[], Any], image: Any, vectors: Any) -> Any:
+        """Return the frame as ``Seen``, which a session under this carry gets in place of the codec's vectors."""
+        return vectors
+
+    def observe(self, before: Any, now: Any) -> Motion:
+        """Return the motion of the frame; it is estimated only if a frame is followed by one of another shot."""
+        return self.motion.observe(before.sight, now.sight) if now.motion is None else now.motion
+
+    def move(self, value: Any, motion: Motion | None) -> Any:
+        """Return ``value``, warped unless it is maps of a key frame."""
+        return value if isinstance(value, KeyMaps) else super().move(value, motion)
+
+
+@dataclass
+class _Frame:
+    """A waiting frame: its image, which ``restore`` needs, and its record so far."""
+
+    item: Any
+    image: Any
+    record: Record
+
+
+class Interpolated(Watching):
+    """The stream of ``interpolate``: the network runs on key frames, and each frame is made from those before and after it."""
+
+    def __init__(self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, lookahead: int | None) -> None:
+        scores = replace(net, finish=keeping(net.fused), restore=same, conclude=None)
+        # If all stages fire together, on every n-th frame, no stage's held value is read, so nothing is warped between firings.
+        periods = {facts(clock).period for clock in schedule.clocks}
+        fixed = len(periods) == 1 and None not in periods
+        super().__init__(net, schedule, carry.motion, own=scores, of=None if fixed else "output")
+        self._smooth, self._lookahead, self._usual = carry.keys == 2, lookahead, 0.0
+        self.window = Window(self._smooth)
+        labels = Labeller(net)
+        self.fuse: Callable[[Sequence[Part]], Any] = labels.fuse
+        self.make_output: Callable[[Any, Any], Any] = labels
+        self._workers: ThreadPoolExecutor | None = None
+
+    def observed(self, before: Sight, now: Sight) -> Motion | None:
+        """Return the motion from a frame back to the one before; None where a shot begins."""
+        motion = self._estimator.observe(before, now)
+        cut, self._usual = scene_cut(motion, None, None, self._usual)
+        return None if cut else motion
+
+    def run(self, seen: Seen) -> list[Shown]:
+        """Run the network if a clock fires, and return the frames whose outputs are known now."""
+        if seen.motion is None:
+            # In a new shot, nothing of the last one is worth keeping.
+            self.session.refill()
+        scores, record = self.step(seen), self.session.record
+        fired = any(record.fired)
+        frame = _Frame(seen.item, seen.image, record._replace(propagated="" if fired else INTERPOLATED))
+        shown = self._show(self.window.end()) if record.fill else []
+        begun = time.perf_counter()
+        self.key_maps = scores.value if fired else None
+        maps = self.maps_of(seen, scores.value) if fired else None
+        due = self.window.add(frame, None if record.fill else seen.motion, maps)
+        frame.record = with_seconds(frame.record, motion=seen.seconds + time.perf_counter() - begun)
+        shown += self._show(due)
+        most = _fitting(MOST_FRAMES, seen.image) if self._lookahead is None else self._lookahead
+        return shown + self._show(self.window.overdue(most))
+
+    def maps_of(self, seen: Seen, value: Any) -> Maps:
+        """Return the maps of a key frame, from the value that ``finish`` reads."""
+        return Maps.of(value)
+
+    def end(self) -> list[Shown]:
+        """End the clip: the frames after the last key frame are made from it alone."""
+        shown = self._show(self.window.end())
+        self.close()
+        return shown
+
+    def close(self) -> None:
+        """Forget the clip, and end the threads."""
+        super().close()
+        self.window, self._usual = Window(self._smooth), 0.0
+        if self._workers is not None:
+            self._workers.shutdown()
+            self._workers = None
+
+    def rehearse(self, seen: Seen) -> None:
+        """Run everything on a frame that belongs to no clip."""
+        maps = self.maps_of(seen, self.step(seen).value)
+        self.make_output(self.fuse([Part(maps)]), seen.image)
+
+    def _show(self, due: Iterable[Due]) -> list[Shown]:
+        """Make the outputs, several at once; warping and averaging count as fusing, labelling as finishing."""
+        begun = time.perf_counter()
+        if self.sees_ahead and self._workers is None:
+            self._workers = ThreadPoolExecutor(max_workers=min(MOST_THREADS, cores()))
+        made = list(map(self._make, due) if self._workers is None else self._workers.map(self._make, due))
+        total = sum(fuse + finish for *_, fuse, finish in made)
+        # Concurrent outputs took less time than the sum.
+        share = (time.perf_counter() - begun) / total if total else 1.0
+        return [
+            Shown(frame.item, output, with_seconds(frame.record, fuse=fuse * share, finish=finish * share))
+            for frame, output, fuse, finish in made
+        ]
+
+    def _make(self, due: Due) -> tuple[_Frame, Any, float, float]:
+        frame, parts = due
+        begun = time.perf_counter()
+        maps = self.fuse(parts)
+        fused = time.perf_counter()
+        output = self.make_output(maps, frame.image)
+        return frame, output, fused - begun, time.perf_counter() - fused
+
+
+def _fitting(frames: int, image: Any) -> int:
+    """Return how many frames like ``image`` may wait, at most ``frames``: as many as ``MOST_BYTES`` allow, but ``LEAST_FRAMES``."""
+    return max(LEAST_FRAMES, min(frames, MOST_BYTES // max(1, getattr(image, "nbytes", 1))))
 
 
 def stream(
@@ -102,107 +367,3 @@ def _seen_ahead(frames: Stream, images: Iterable[Any]) -> Iterator[Seen]:
                 yield seen()
         while ahead:
             yield seen()
-
-
-@dataclass
-class _Frame:
-    """A waiting frame: its image, which ``restore`` needs, and its record so far."""
-
-    item: Any
-    image: Any
-    record: Record
-
-
-class Interpolated(Watching):
-    """The stream of ``interpolate``: the network runs on key frames, and each frame is made from those before and after it."""
-
-    def __init__(self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, lookahead: int | None) -> None:
-        scores = replace(net, finish=keeping(net.fused), restore=same, conclude=None)
-        # If all stages fire together, on every n-th frame, no stage's held value is read, so nothing is warped between firings.
-        periods = {facts(clock).period for clock in schedule.clocks}
-        fixed = len(periods) == 1 and None not in periods
-        super().__init__(net, schedule, carry.motion, own=scores, of=None if fixed else "output")
-        self._smooth, self._lookahead, self._usual = carry.keys == 2, lookahead, 0.0
-        self.window = Window(self._smooth)
-        labels = Labeller(net)
-        self.fuse: Callable[[Sequence[Part]], Any] = labels.fuse
-        self.make_output: Callable[[Any, Any], Any] = labels
-        self._workers: ThreadPoolExecutor | None = None
-
-    def observed(self, before: Sight, now: Sight) -> Motion | None:
-        """Return the motion from a frame back to the one before; None where a shot begins."""
-        motion = self._estimator.observe(before, now)
-        cut, self._usual = scene_cut(motion, None, None, self._usual)
-        return None if cut else motion
-
-    def run(self, seen: Seen) -> list[Shown]:
-        """Run the network if a clock fires, and return the frames whose outputs are known now."""
-        if seen.motion is None:
-            # In a new shot, nothing of the last one is worth keeping.
-            self.session.refill()
-        scores, record = self.step(seen), self.session.record
-        frame = _Frame(seen.item, seen.image, record)
-        shown: list[Shown] = []
-        if record.fill:
-            shown += self._show(self.window.end())
-        begun = time.perf_counter()
-        self.key_maps = scores.value if any(record.fired) else None
-        maps = None if self.key_maps is None else self.maps_of(seen, scores.value)
-        due = self.window.add(frame, None if record.fill else seen.motion, maps)
-        frame.record = with_seconds(record, motion=seen.seconds + time.perf_counter() - begun)
-        shown += self._show(due)
-        most = _fitting(MOST_FRAMES, seen.image) if self._lookahead is None else self._lookahead
-        return shown + self._show(self.window.overdue(most))
-
-    def maps_of(self, seen: Seen, value: Any) -> Maps:
-        """Return the maps of a key frame, from the value that ``finish`` reads."""
-        return Maps.of(value)
-
-    def end(self) -> list[Shown]:
-        """End the clip: the frames after the last key frame are made from it alone."""
-        shown = self._show(self.window.end())
-        self.close()
-        return shown
-
-    def close(self) -> None:
-        """Forget the clip, and end the threads."""
-        super().close()
-        self.window, self._usual = Window(self._smooth), 0.0
-        if self._workers is not None:
-            self._workers.shutdown()
-            self._workers = None
-
-    def rehearse(self, seen: Seen) -> None:
-        """Run everything on a frame that belongs to no clip."""
-        maps = self.maps_of(seen, self.step(seen).value)
-        self.make_output(self.fuse([Part(maps)]), seen.image)
-
-    def _show(self, due: Iterable[Due]) -> list[Shown]:
-        """Make the outputs, several at once; warping and averaging count as fusing, labelling as finishing."""
-        begun = time.perf_counter()
-        if self.sees_ahead and self._workers is None:
-            self._workers = ThreadPoolExecutor(max_workers=min(MOST_THREADS, cores()))
-        made = list(map(self._make, due) if self._workers is None else self._workers.map(self._make, due))
-        total = sum(fuse + finish for *_, fuse, finish in made)
-        # Concurrent outputs took less time than the sum.
-        share = (time.perf_counter() - begun) / total if total else 1.0
-        shown = []
-        for frame, output, fuse, finish in made:
-            record = with_seconds(frame.record, fuse=fuse * share, finish=finish * share)
-            shown.append(
-                Shown(frame.item, output, record._replace(propagated="" if any(record.fired) else INTERPOLATED))
-            )
-        return shown
-
-    def _make(self, due: Due) -> tuple[_Frame, Any, float, float]:
-        frame, parts = due
-        begun = time.perf_counter()
-        maps = self.fuse(parts)
-        fused = time.perf_counter()
-        output = self.make_output(maps, frame.image)
-        return frame, output, fused - begun, time.perf_counter() - fused
-
-
-def _fitting(frames: int, image: Any) -> int:
-    """Return how many frames like ``image`` may wait, at most ``frames``: as many as ``MOST_BYTES`` allow, but ``LEAST_FRAMES``."""
-    return max(LEAST_FRAMES, min(frames, MOST_BYTES // max(1, getattr(image, "nbytes", 1))))

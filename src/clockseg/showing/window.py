@@ -1,4 +1,4 @@
-"""A window between two key frames: each frame in it is made from both.
+"""A window between two key frames: each frame in it is made from both. ``play`` does so with a recording instead of a network.
 
 Backward motion is composed from each frame's optical flow to the frame before. Forward motion is composed from the inverses
 of the same flows, so one optical flow per frame is enough. Flows are composed once for all maps, and each map is resampled once.
@@ -6,14 +6,23 @@ of the same flows, so one optical flow per frame is enough. Flows are composed o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, grid, sampled
+from clockseg.carry.warp import Estimator, Warp
+from clockseg.clocks.scene_cut import scene_cut
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
+from clockseg.execution.recording import Played, Recording
+from clockseg.execution.replay import Promise, Shot
+from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import Maps, Part, blended, trust
 
+INTERPOLATED = "interpolated"
+"""``Record.propagated`` of a frame whose output was made from the key frames around it."""
 Due: TypeAlias = tuple[Any, Sequence[Part]]
 """A frame whose key frames are known, and the parts that its maps are blended from."""
 
@@ -133,12 +142,51 @@ def _warped(maps: Maps, motion: Motion, distance: int) -> Part:
 
 
 def inverse(motion: Motion) -> Motion:
-    """Return the motion in the other direction: minus the flow, sampled where the flow leads.
-
-    >>> import numpy as np
-    >>> from clockseg.carry import Sight
-    >>> blank = Sight(np.zeros((4, 6), np.uint8))
-    >>> inverse(Motion(np.ones((4, 6, 2), np.float32), blank, blank)).flow[0, 0].tolist()
-    [-1.0, -1.0]
-    """
+    """Return the motion in the other direction: minus the flow, sampled where the flow leads."""
     return Motion(-sampled(motion.flow, grid(motion.flow) - motion.flow), motion.now, motion.then)
+
+
+def play(recording: Recording, schedule: ScheduleLike) -> Iterator[Played]:
+    """Play a schedule on a recording as ``Recording.play`` does, also under the carry ``interpolate``. Outputs are made when first read."""
+    found = schedule_for(schedule, len(recording.net))
+    if isinstance(found.carry, Interpolate):
+        return _interpolated(recording, found, found.carry)
+    return recording.play(found)
+
+
+def _interpolated(recording: Recording, schedule: Schedule, carry: Interpolate) -> Iterator[Played]:
+    window, labels = Window(smooth=carry.keys == 2), Labeller(recording.net)
+    keys: tuple[int, ...] = ()
+
+    def made(due: Due) -> Played:
+        (index, played), parts = due
+        key = ("interpolated", carry, keys, index)
+        promise = Promise(key, lambda: labels(labels.fuse(parts), Shot(recording, index)))
+        fired = any(played.record.fired)
+        return Played(promise, played.record._replace(propagated="" if fired else INTERPOLATED))
+
+    cuts = _cuts(recording, carry.motion)
+    firings = recording.play(replace(schedule, carry=Warp(carry.motion)), refills=cuts)
+    for index, played in enumerate(firings):
+        step, maps = None, None
+        if played.record.fill:
+            yield from [made(due) for due in window.end()]
+            keys = ()
+        else:
+            step = recording.motion(carry.motion, index)
+        if any(played.record.fired):
+            keys, maps = (*keys, index), Maps.of(recording.look("fused", index))
+        yield from [made(due) for due in window.add((index, played), step, maps)]
+    yield from [made(due) for due in window.end()]
+
+
+def _cuts(recording: Recording, estimator: Estimator) -> set[int]:
+    """Return the frames with which a shot begins, beside the first ones of clips."""
+    found, usual = set[int](), 0.0
+    for index, frame in enumerate(recording.frames):
+        if frame.first:
+            usual = 0.0
+            continue
+        cut, usual = scene_cut(recording.motion(estimator, index), None, None, usual)
+        found |= {index} if cut else set()
+    return found
