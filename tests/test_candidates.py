@@ -17,11 +17,9 @@ from clockseg.cli.main import main
 from clockseg.engines.profile import graph_seconds
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader
-from clockseg.graph.candidates import Candidate, candidates
-from clockseg.graph.choice import Choice, choose
-from clockseg.graph.load import Load
+from clockseg.graph.choice import Candidate, Choice, candidates, choose
 from clockseg.graph.neutral import CONCAT, ENLARGE, PRODUCT, REARRANGE, Graph, Node
-from clockseg.graph.places import Grid, grids
+from clockseg.graph.places import Grid, Load, grids
 from clockseg.graph.rule import divide
 from clockseg.graph.split import splits
 from clockseg.graph.static import fix

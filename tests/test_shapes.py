@@ -22,10 +22,9 @@ from clockseg.clocks.rates import fixed_rate
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines import onnxruntime
 from clockseg.errors import NetworkError
-from clockseg.graph import onnx_reader, torch_source
+from clockseg.graph import onnx_reader, torch_part
 from clockseg.graph import staged as staging
-from clockseg.graph.candidates import Candidate, candidates
-from clockseg.graph.choice import choose
+from clockseg.graph.choice import Candidate, candidates, choose
 from clockseg.graph.neutral import Graph
 from clockseg.graph.part import IMAGE, LABELS
 from clockseg.graph.sidecar import Input, Sidecar
@@ -82,7 +81,7 @@ def read_once() -> Iterator[None]:
     statics: dict[Any, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "fix", fixed)
-        patch.setattr(torch_source, "read", lambda model, like, output: program(model, tuple(like.shape), output))
+        patch.setattr(torch_part, "read", lambda model, like, output: program(model, tuple(like.shape), output))
         yield
     program.cache_clear()
 

@@ -16,8 +16,8 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import onnxruntime
 from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader
+from clockseg.graph.extraction import applied
 from clockseg.graph.neutral import CONCAT, CONVOLUTION, ENLARGE, PRODUCT, Graph, Node
-from clockseg.graph.onnx_split import applied
 from clockseg.graph.rule import divide
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.split import Split, Term, every_split, rewritten, splits

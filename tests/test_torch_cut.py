@@ -209,14 +209,14 @@ def test_weights_are_looked_up_wherever_they_are() -> None:
 
 
 def test_the_graphs_of_a_few_shapes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clockseg.graph.torch_source.SHAPES", 2)
+    monkeypatch.setattr("clockseg.graph.torch_part.SHAPES", 2)
     exported: list[int] = []
 
     def noted(module: nn.Module, example: Tensor, output: str | None) -> Program:
         exported.append(example.shape[3])
         return read(module, example, output)
 
-    monkeypatch.setattr("clockseg.graph.torch_source.read", noted)
+    monkeypatch.setattr("clockseg.graph.torch_part.read", noted)
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 2, 3))
     net = cut(module, image(), at=["0"])
     for width in (48, 8, 16, 24, 16, 32, 24, 48):

@@ -14,7 +14,7 @@ from clockseg.errors import NetworkError, UsageError
 from clockseg.networks import DRIVING
 
 if TYPE_CHECKING:
-    from clockseg.graph.candidates import Candidate
+    from clockseg.graph.choice import Candidate
     from clockseg.networks.inspection import CutCandidates, Inspected, Inspection
 
 

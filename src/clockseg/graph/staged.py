@@ -1,24 +1,28 @@
-"""A network on disk, cut by its sidecar, as a staged network of graph-backed parts that an engine compiles."""
+"""A network on disk as a staged network of graph-backed parts that an engine compiles: cut by its sidecar, or whole."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import cast
 
 import onnx
+from onnx import helper
 
 from clockseg.clockwork.network import Group, Part, Stage, StagedNetwork
 from clockseg.errors import NetworkError, nearest
 from clockseg.graph import onnx_reader
-from clockseg.graph.extraction import SCORES, built, extract, with_frame, with_labels
-from clockseg.graph.onnx_split import applied
+from clockseg.graph.extraction import SCORES, applied, built, extract, with_frame, with_labels
+from clockseg.graph.nodes import with_sides
 from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphFusion, GraphPart, Pick
 from clockseg.graph.quantized import floats_of, reading
 from clockseg.graph.rule import Division, StageCut, divide
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.split import rewritten, splits
-from clockseg.graph.static import Static, fix
+from clockseg.graph.static import Static, declared_shape, fix
 from clockseg.types import Size
 
 _SIZES = 2
@@ -185,3 +189,48 @@ class _Source:
 def _built(build: Callable[[Size], Built], size: Size) -> Built:
     """Build a part, unless it was the last one built: an engine asks for its key, for its size and to compile it."""
     return build(size)
+
+
+def staged_whole(model: onnx.ModelProto, sidecar: Sidecar, outputs: tuple[str, ...]) -> StagedNetwork:
+    """Make a network of one stage, from uint8 frames to ``outputs``, or to labels if the one output has classes.
+
+    Shapes inside are left to the engine, which has to compile the result: suppression gives as many boxes as it finds, and
+    operators may be unknown here. Class scores pass to ``finish``, which makes labels of them. ``outputs`` are the graph's,
+    with their types. ``prepare`` and ``restore`` keep their defaults.
+    """
+    there = {value.name: value for value in model.graph.output}
+    if missing := [name for name in outputs if name not in there]:
+        raise NetworkError(f"the sidecar reads {', '.join(missing)}; the network gives {', '.join(sorted(there))}.")
+    labels = bool(sidecar.classes) and sidecar.instances is None
+    given, build = (LABELS,) if labels else outputs, partial(_uncut, model, sidecar, outputs)
+    whole = GraphPart("whole", (IMAGE,), given, partial(build, labels=labels))
+    body, finish, fused = whole, cast(Part, Pick(given)), Pick(given)
+    if labels and there[outputs[0]].type.tensor_type.elem_type in SCORES:
+        body = GraphPart("body", (IMAGE,), outputs, partial(build, labels=False))
+        finish = GraphPart("finish", outputs, given, partial(_labelling, model, sidecar, there[outputs[0]]))
+        fused = Pick(outputs)
+    stages = (Stage(sidecar.stage_names[0], body, scores=None),)
+    return StagedNetwork(sidecar.name, stages, finish=finish, whole=whole, sidecar=sidecar, fused=fused)
+
+
+def _uncut(model: onnx.ModelProto, sidecar: Sidecar, outputs: tuple[str, ...], size: Size, *, labels: bool) -> Built:
+    """Build the graph at one working size, with its ``outputs`` in this order."""
+    name = sidecar.input.name
+    model = with_sides(model, name, (1, 3, *size[::-1]))
+    values = {value.name: deepcopy(value) for value in model.graph.output}
+    del model.graph.output[:], model.graph.value_info[:]
+    model.graph.output.extend(values[output] for output in outputs)
+    model = with_frame(model, name, sidecar.input)
+    return built(with_labels(model, outputs[0], size) if labels else model)
+
+
+def _labelling(model: onnx.ModelProto, sidecar: Sidecar, scores: onnx.ValueInfoProto, size: Size) -> Built:
+    """Build the part from the scores to labels; sides of the scores that only the engine knows stay free."""
+    shape: Sequence[int | None] = [side or None for side in declared_shape(scores)]
+    if None in shape:
+        with suppress(NetworkError):
+            shape = fix(model, {sidecar.input.name: (1, 3, *size[::-1])}).shape(scores.name)
+    info = helper.make_tensor_value_info(scores.name, scores.type.tensor_type.elem_type, shape)
+    graph = helper.make_graph([], "finish", [info], [info])
+    finish = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return built(with_labels(finish, scores.name, size))

@@ -11,7 +11,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import NetworkError
 from clockseg.graph.part import IMAGE, tensors
 from clockseg.graph.sidecar import Input, Sidecar
-from clockseg.graph.whole import staged_whole
+from clockseg.graph.staged import staged_whole
 from clockseg.libraries import opencv
 from clockseg.types import Array, Image, Size
 

@@ -17,9 +17,8 @@ from clockseg.graph.choice import choose
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Pick
 from clockseg.graph.rule import StageCut
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
-from clockseg.graph.torch_part import Shown, TorchPart
+from clockseg.graph.torch_part import FINISH, WHOLE, Shown, Source, TorchPart
 from clockseg.graph.torch_reader import Program, read
-from clockseg.graph.torch_source import FINISH, WHOLE, Source
 from clockseg.networks.framing import Framing
 
 Cuts: TypeAlias = Sequence[str | Sequence[str]] | Literal["auto"]

@@ -17,10 +17,9 @@ from clockseg.engines.profile import graph_seconds
 from clockseg.errors import NetworkError, UsageError
 from clockseg.evaluation.cost import EVERY, WHOLE, part_seconds
 from clockseg.execution.machine import threads_or_all
-from clockseg.graph import candidates as in_graph
+from clockseg.graph import choice as in_graph
 from clockseg.graph import onnx_reader, sidecar
-from clockseg.graph.candidates import Candidate
-from clockseg.graph.choice import Choice, choose
+from clockseg.graph.choice import Candidate, Choice, choose
 from clockseg.graph.cost import Cost, price
 from clockseg.graph.part import GraphPart, Tensors, tensors
 from clockseg.graph.sidecar import Input, Sidecar

@@ -16,8 +16,7 @@ from clockseg.engines import engine as engine_by_name
 from clockseg.engines.openvino_file import SUFFIXES as UNCUT
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader, sidecar
-from clockseg.graph.staged import input_size, staged
-from clockseg.graph.whole import staged_whole
+from clockseg.graph.staged import input_size, staged, staged_whole
 from clockseg.instances.heads import Head
 from clockseg.instances.network import Decoding
 from clockseg.networks import BUNDLED, INSTALLED, WEIGHTS, named

@@ -26,9 +26,9 @@ from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.evaluation.cost import CONCLUDE, part_seconds
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.execution.machine import machine, versions
+from clockseg.graph.extraction import split_model
 from clockseg.graph.nodes import OPSET, attribute, folded, is_diagonal, upgraded
 from clockseg.graph.onnx_reader import write_network
-from clockseg.graph.onnx_split import split_model
 from clockseg.graph.part import IMAGE, Tensors
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
 from clockseg.libraries import onnxruntime, silent_logs

@@ -17,8 +17,8 @@ from clockseg.engines.profile import graph_seconds
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.choice import Choice, choose
+from clockseg.graph.extraction import applied
 from clockseg.graph.neutral import CROP, ENLARGE, Graph
-from clockseg.graph.onnx_split import applied
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits
