@@ -54,7 +54,7 @@ def test_in_python_it_is_the_same_schedule_with_that_carry(schedule) -> None:
         (MOVED, "warp(flow)"),
         ("carried(skip_frame(4), warp)", "warp(flow)"),
         ("carried(skip_frame(4), identity)", "identity"),
-        ('carried(skip_frame(4), warp(flow, scale=0.25, of="fused"))', 'warp(flow(scale=0.25), of="fused")'),
+        ('carried(skip_frame(4), warp(flow, scale=0.25, of="held"))', 'warp(flow(scale=0.25), of="held")'),
         ("carried(carried(skip_frame(4), identity), warp(flow))", "warp(flow)"),
     ],
 )

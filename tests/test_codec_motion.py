@@ -196,8 +196,8 @@ def test_auto_is_the_codec_where_nothing_refers_to_later_frames(tmp_path: Path) 
         assert Auto().choice(frames[1].vectors) == same
         ours, theirs = composed(Auto(), frames)[-1].flow, composed(same, frames)[-1].flow
         assert np.array_equal(ours, theirs)
-    assert str(settled(parse_carry('warp(auto, scale=0.25, of="fused")'), plain[1].vectors)) == (
-        'warp(codec(scale=0.25), of="fused")'
+    assert str(settled(parse_carry('warp(auto, scale=0.25, of="held")'), plain[1].vectors)) == (
+        'warp(codec(scale=0.25), of="held")'
     )
 
 

@@ -134,7 +134,7 @@ def test_frames_between_key_frames_are_nearer_to_every_frame_than_by_warp(values
     net, frames = scoring(values), clip(13, speed=1.5)
     every = outputs(net, frames, frame_oracle)
     both = outputs(net, frames, carried(skip_frame(6), Interpolate(Flow(), keys=1)))
-    behind = outputs(net, frames, carried(skip_frame(6), Warp(Flow(), of="fused")))
+    behind = outputs(net, frames, carried(skip_frame(6), Warp(Flow())))
     error = wrong if values != "numbers" else lambda a, b: float(np.mean(np.abs(np.subtract(a, b))))
     assert error(both, every) < 0.8 * error(behind, every)
 

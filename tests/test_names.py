@@ -110,7 +110,7 @@ def test_what_is_wrong_is_told(text, message) -> None:
         "every(2)",
         "either(adaptive(0.25), both(at_least_every(8), invert(every(3))))",
         "carried(skip_frame(6), interpolate(flow))",
-        'carried(either(motion_residual(0.1), at_least_every(8)), warp(flow(scale=0.25), of="fused"))',
+        'carried(either(motion_residual(0.1), at_least_every(8)), warp(flow(scale=0.25), of="held"))',
     ],
 )
 def test_it_prints_as_the_text_that_it_is_read_from(text) -> None:

@@ -34,7 +34,7 @@ from clockseg.report.plots import draw_evaluation
 from toy_networks import CLASSES, toy, write_clip
 
 NAMES = ("frame_oracle", "skip_frame(4)", "either(adaptive(0.15), at_least_every(8))")
-LONG = "carried(either(budget(network_rate=0.25, cap=12), motion_residual(0.125)), warp(flow(scale=0.25), of='fused'))"
+LONG = "carried(either(budget(network_rate=0.25, cap=12), motion_residual(0.125)), warp(flow(scale=0.25), of='held'))"
 
 
 def shot(name: str, change: float, frames: int = 12) -> Shot:

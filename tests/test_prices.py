@@ -209,21 +209,15 @@ def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any) -
     assert alternated / uncut == pytest.approx(1 - last / 2 / priced(net).full)
 
 
-def test_what_is_moved_costs_its_conclusion_alone() -> None:
+def test_a_moved_output_costs_nothing() -> None:
     net = load("street", engine="onnxruntime", size=(64, 64))
     prices = priced(net)
-    conclude = prices.parts["conclude"]
-    assert 0 < conclude < prices.parts[FINISH] + prices.full
-    parts = {name: count for name, count in prices.parts.items() if name != "conclude"}
-    plain = Prices(parts, prices.stages, prices.reads)
     [(_, first), (_, held)] = run(net, [np.zeros((64, 64, 3), np.uint8)] * 2, skip_frame(2))
     assert prices.ran(first)[-1] == FINISH
-    for carried, parts, cost in (("output", (), 0), ("fused", ("conclude",), conclude)):
-        assert prices.ran(held._replace(propagated=carried)) == parts
-        assert prices.frame(held._replace(propagated=carried)) == cost
-    assert plain.ran(held._replace(propagated="fused")) == (FINISH,)
-    stage = held._replace(propagated="fused", fired=(True, False, False))
-    assert prices.ran(stage) == (prices.stages[0], "conclude")
+    assert prices.ran(held._replace(propagated="output")) == ()
+    assert prices.frame(held._replace(propagated="output")) == 0
+    stage = held._replace(propagated="output", fired=(True, False, False))
+    assert prices.ran(stage) == (prices.stages[0],)
 
 
 @pytest.mark.parametrize("damaged", ["{", '{"0": 1}', "[]"])

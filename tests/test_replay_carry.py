@@ -63,11 +63,7 @@ def clip(frames: int, *, step: int = 3, seed: int = 0) -> list[np.ndarray]:
     return [np.ascontiguousarray(wide[:, place : place + 64]) for place in at]
 
 
-NETS = {
-    "plain": toy(),
-    "concluded": replace(toy(), conclude=lambda scores: scores[0].argmin(axis=0).astype(np.uint8)),
-}
-CARRIES = ["identity", "warp(flow)", 'warp(flow, of="fused")', 'warp(flow, scale=1, of="held")']
+CARRIES = ["identity", "warp(flow)", 'warp(flow, scale=1, of="held")']
 SCHEDULES: dict[str, Any] = {
     "skip_frame": skip_frame(3),
     "alternating": alternating,
@@ -99,18 +95,17 @@ def compared(net: StagedNetwork, schedule: Schedule, images: list[np.ndarray], f
 
 @pytest.mark.parametrize("carry", CARRIES)
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("net", NETS)
-def test_it_is_the_session_bit_for_bit(net: str, schedule: str, carry: str) -> None:
+def test_it_is_the_session_bit_for_bit(schedule: str, carry: str) -> None:
     made = schedule_for(carried(SCHEDULES[schedule], parse_carry(carry)), 3)
     if carry == "identity" and schedule in BY_MOTION:
         return
-    compared(NETS[net], made, [*clip(9), *clip(5, seed=1)], (0, 9))
+    compared(toy(), made, [*clip(9), *clip(5, seed=1)], (0, 9))
 
 
 @pytest.mark.parametrize("refill", [False, True])
 def test_clocks_are_shown_motion_and_what_was_shown(refill: bool) -> None:
     clock = Unexplained(0.15, refill)
-    for of in ("output", "fused", "held"):
+    for of in ("output", "held"):
         compared(toy(), Schedule((clock, ALWAYS, ALWAYS), carry=Warp(Flow(), of)), clip(12), (0,))
 
 
@@ -123,7 +118,7 @@ def test_a_change_of_size_begins_a_clip() -> None:
 def test_a_bundled_network_with_its_padding() -> None:
     net = load("street", engine="openvino", size=(96, 80), threads=1)
     for schedule, carry in (
-        (skip_frame(3), Warp(Flow(), "fused")),
+        (skip_frame(3), Warp(Flow(), "held")),
         (alternating, Warp(Flow())),
         (adaptive(0.02), identity),
     ):
@@ -149,7 +144,7 @@ def test_the_network_does_not_run_again() -> None:
 
 def test_equal_keys_are_equal_labels_whichever_schedule_shows_them() -> None:
     net, shown = toy(), {}
-    schedules = [carried(skip_frame(n), Warp(Flow(), of)) for n in (2, 3, 4, 6) for of in ("output", "fused")]
+    schedules = [carried(skip_frame(n), Warp(Flow(), of)) for n in (2, 3, 4, 6) for of in ("output", "held")]
     schedules += [frame_oracle, skip_frame(3), skip_frame(6), alternating, exponential]
     recording = Recording(net, needs(net, schedules, outputs=True))
     for image in clip(13):

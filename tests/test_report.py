@@ -216,7 +216,7 @@ def test_a_trace_of_an_older_version_is_shown(skipped: Path, tmp_path: Path) -> 
     (folder / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     facts = facts_of(write(folder, tmp_path / "report.html"))
     shown = numbers(facts["runs"][0]["trace"]["carried"])
-    assert [facts["carried"][place] for place in shown[:3]] == ["", "fused", ""]
+    assert [facts["carried"][place] for place in shown[:3]] == ["", "output", ""]
 
 
 def test_a_source_that_is_gone_leaves_the_overlay(net: StagedNetwork, video: Path, tmp_path: Path) -> None:

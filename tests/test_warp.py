@@ -184,7 +184,7 @@ def test_a_tiny_picture_leaves_no_trace() -> None:
     assert np.array_equal(optical_flow(then, first), before)
 
 
-@pytest.mark.parametrize("of", ["output", "fused", "held"])
+@pytest.mark.parametrize("of", ["output", "held"])
 def test_labels_follow_the_picture(of: Any) -> None:
     frames = panned(6, 4)
     schedule = replace(schedule_for(skip_frame(4), 2), carry=Warp(Flow(1), of))
@@ -233,21 +233,21 @@ def street() -> StagedNetwork:
 def test_of_a_network_on_disk_score_maps_or_labels_are_moved(street: StagedNetwork) -> None:
     frames = panned(2, 3)
     outputs = {}
-    for of in ("output", "fused", "held"):
+    for of in ("output", "held"):
         session = Session(street, replace(schedule_for(skip_frame(4), 3), carry=Warp(Flow(), of)))
         outputs[of] = [session(image) for image in frames]
         assert outputs[of][-1].shape == (96, 160)
         assert outputs[of][-1].dtype == np.uint8
-    assert np.array_equal(outputs["output"][0], outputs["fused"][0])
-    assert (outputs["output"][2] != outputs["fused"][2]).mean() < 0.1
+    assert np.array_equal(outputs["output"][0], outputs["held"][0])
+    assert (outputs["output"][2] != outputs["held"][2]).mean() < 0.1
 
 
 def test_without_motion_a_moved_score_map_gives_the_very_labels(street: StagedNetwork) -> None:
     image = texture()
-    session = Session(street, replace(schedule_for(skip_frame(4), 3), carry=Warp(Flow(), "fused")))
+    session = Session(street, replace(schedule_for(skip_frame(4), 3), carry=Warp(Flow(), "held")))
     first = session(image).copy()
     assert np.array_equal(session(image), first)
-    assert session.record.propagated == "fused"
+    assert session.record.held_moved == (True, True, True)
 
 
 def test_every_stage_on_every_frame_is_the_same_under_any_carry(street: StagedNetwork) -> None:
@@ -287,7 +287,7 @@ def test_a_carry_by_name_and_back(text: str, told: str) -> None:
     [
         ("warp(flow, scale=0)", "above 0 and at most 1"),
         ("warp(flow, scale=1.5)", "above 0 and at most 1"),
-        ('warp(flow, of="labels")', "give one of output, fused, held"),
+        ('warp(flow, of="labels")', "give one of output, held"),
         ("warp(flow(), scale=0.5)", "options once"),
         ("warp(3)", "pass a motion estimator"),
         ("flow", "not a carry"),

@@ -60,8 +60,8 @@ def at_once(carry: Carry) -> Carry:
 def settled(carry: Carry, vectors: Any) -> Carry:
     """Return ``carry``, with ``auto`` replaced by its choice for a stream whose frames have these vectors.
 
-    >>> print(settled(Warp(Auto(), of="fused"), None))
-    warp(flow, of="fused")
+    >>> print(settled(Warp(Auto(), of="held"), None))
+    warp(flow, of="held")
     """
     if isinstance(carry, Warp | Interpolate) and isinstance(carry.motion, Auto):
         return replace(carry, motion=carry.motion.choice(vectors))

@@ -32,8 +32,8 @@ class Written:
     """A dataclass whose ``str`` is the text that it is read from: its name, and the arguments that are not the defaults.
 
     >>> from clockseg.carry import Flow, Warp
-    >>> str(Flow()), str(Warp(Flow(scale=0.25), of="fused"))
-    ('flow', 'warp(flow(scale=0.25), of="fused")')
+    >>> str(Flow()), str(Warp(Flow(scale=0.25), of="held"))
+    ('flow', 'warp(flow(scale=0.25), of="held")')
     """
 
     @property

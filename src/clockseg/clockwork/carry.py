@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 
 from clockseg.errors import UsageError, tell_fault
 
-Of: TypeAlias = Literal["output", "fused", "held"]
-"""The value that is propagated to a frame on which nothing fires: the output, the last fused scores, or each stage's held value."""
+Of: TypeAlias = Literal["output", "held"]
+"""The value that is propagated to a frame on which nothing fires: the output, or each stage's held value."""
 
 
 class Carry(Protocol):

@@ -69,8 +69,8 @@ class StagedNetwork:
     prepared frame to the same output; the oracle that schedules are measured against. ``sidecar``: the description from its
     sidecar file (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule); None if there is none.
     ``executor``: returns a session's executor, from the network and a schedule; None: parts run one by one.
-    For propagating the fused value: ``fused`` extracts the scores to warp from the input of ``finish``, and ``conclude`` makes
-    the output from them (None: ``finish`` does).
+    ``fused``: extracts the scores that can be interpolated from the input of ``finish``, and ``conclude`` makes the output from
+    them (None: ``finish`` does).
 
     >>> net = StagedNetwork("two", (Stage("a", "A{}".format), Stage("b", "B{}".format)),
     ...                     (Group("sum", ("a", "b"), "{}+{}".format),))

@@ -257,14 +257,6 @@ class CurrentFrame:
         value = values[net.last]
         return values, Finished(value, Lazy(FINISH, "finish", net.finish, (value,)), self.t)
 
-    def propagate(self, finished: Finished) -> tuple[str, Lazy]:
-        """Return ``Record.propagated``, and what ``finish`` would give, from the last ``finished`` value and the motion since."""
-        net, motion = self.net, self.motions.get(finished.frame)
-        if self.schedule.carry.of == "output":
-            return "output", self.by_carry("move", finished.output, motion)
-        moved = self.by_carry("move", Lazy(MOTION, "fused", net.fused, (finished.value,)), motion)
-        return "fused", Lazy(FINISH, "conclude", net.conclude or net.finish, (moved,))
-
     def remember(self, now: Sequence[Cell], answers: Sequence[Decision]) -> Memory:
         """Fuse the values of all stages, compute the output and everything that is kept, and return the memory of this frame.
 
@@ -272,9 +264,9 @@ class CurrentFrame:
         """
         net, last, propagated = self.net, self.last, ""
         fired = tuple([bool(answer.fire) for answer in answers])
-        if last is not None and not any(fired) and self.schedule.carry.of != "held":
-            values, finished = last.values, last.finished
-            propagated, shown = self.propagate(finished)
+        if last is not None and not any(fired) and self.schedule.carry.of == "output":
+            values, finished, propagated = last.values, last.finished, "output"
+            shown = self.by_carry("move", finished.output, self.motions.get(finished.frame))
         else:
             values, finished = self.fuse(now, fired)
             shown = finished.output

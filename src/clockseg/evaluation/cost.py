@@ -29,7 +29,6 @@ from clockseg.graph.part import IMAGE, GraphPart, Pick
 from clockseg.types import Size
 
 FINISH = "finish"
-CONCLUDE = "conclude"
 PRICES = "multiply-adds.json"
 """The file in the cache folder that keeps the counts."""
 EVERY, WHOLE = "every stage", "whole"
@@ -41,7 +40,7 @@ class Prices:
     """The multiply-adds of each part of a network at one working size.
 
     ``parts``: by name, of stages (bodies with their heads) and groups; ``finish``, which makes the output; ``whole``, the uncut
-    network; ``conclude``, which makes an output from warped scores, if the network has it. ``stages``: their names; ``reads``:
+    network. ``stages``: their names; ``reads``:
     the values that each group reads; both in the order they run. ``size``: (WIDTH, HEIGHT).
 
     >>> from clockseg.clocks.rates import alternating
@@ -78,8 +77,7 @@ class Prices:
         fired = tuple(compress(self.stages, record.fired))
         if record.propagated:
             # Nothing is fused; moved labels are the output as they are.
-            conclude = CONCLUDE if CONCLUDE in self.parts else FINISH
-            return (*fired, *([conclude] if record.propagated == "fused" else []))
+            return fired
         changed = {*fired, *compress(self.stages, record.held_moved or ())}
         groups = []
         for name, reads in self.reads.items():
@@ -167,9 +165,7 @@ def part_seconds(
             # Another network that ran in between leaves the processor's cache to itself: its turn begins with a warm-up.
             for _ in nets[:2]:
                 times.clear()
-                _, memory = fill(net, frame_oracle(len(net)), frame)
-                if net.conclude is not None:
-                    net.conclude(net.fused(memory.finished.value.value))
+                fill(net, frame_oracle(len(net)), frame)
                 if net.whole is not None:
                     net.whole(frame)
             runs[place].append(_by_part(times.seconds))
@@ -182,7 +178,7 @@ def _by_part(seconds: Mapping[str, float]) -> dict[str, float]:
     for key, spent in seconds.items():
         name = key.removesuffix(".body").removesuffix(".head")
         found[name] = found.get(name, 0.0) + spent
-    beside = {name: found.pop(name) for name in (WHOLE, CONCLUDE) if name in found}
+    beside = {WHOLE: found.pop(WHOLE)} if WHOLE in found else {}
     return found | {EVERY: sum(found.values())} | beside
 
 

@@ -137,7 +137,7 @@ class Fusion:
 
 def named_parts(net: StagedNetwork) -> dict[str, Any]:
     """Return the parts of a network by the names that their calls have, with those that only select."""
-    found: dict[str, Any] = {"conclude": net.finish, **net.parts, "fused": net.fused}
+    found: dict[str, Any] = net.parts
     for stage in net.stages:
         found |= {f"{stage.name}.scores": stage.scores, f"{stage.name}.features": stage.features}
     return found

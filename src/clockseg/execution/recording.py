@@ -34,7 +34,7 @@ from clockseg.types import Image
 
 Key: TypeAlias = Hashable
 """A value of a frame: a ``Watch`` (the picture, or the labels, scores or features of a stage), "output", "fused" (the
-scores that a carry moves), ("held", stage) with 0 for the first, or ("motion", estimator)."""
+scores that are interpolated), ("held", stage) with 0 for the first, or ("motion", estimator)."""
 MEMORY_BYTES = 64_000_000
 """Bytes that a store holds in memory before it moves to a temporary file."""
 
@@ -87,7 +87,7 @@ def _outputs_need(net: StagedNetwork, schedule: Schedule) -> Iterator[Key]:
     yield "output"
     if _fuses(schedule):
         yield from (("held", index) for index in range(len(net)))
-    if carry.of == "fused" or isinstance(carry, Interpolate):
+    if isinstance(carry, Interpolate):
         yield "fused"
 
 

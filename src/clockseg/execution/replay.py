@@ -92,8 +92,8 @@ class Replay(Executor):
             return self._looked_up(("trunk" if name.endswith(".body") else "held", call.kind), args[0].key[-1])
         # For values of a single frame, it is the oracle's result.
         index = None if name in ("move", "restore") else _of_one_frame(args)
-        if index is not None and name in ("finish", "fused"):
-            return self._looked_up("output" if name == "finish" else "fused", index)
+        if index is not None and name == "finish":
+            return self._looked_up("output", index)
         key = (name, *(one.key for one in args)) if index is None else ("whole", name, index)
         return Promise(key, call.part, *args)
 

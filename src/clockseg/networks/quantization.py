@@ -23,7 +23,7 @@ from clockseg.clocks.maps import relative_difference
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, NetworkError, UsageError
-from clockseg.evaluation.cost import CONCLUDE, part_seconds
+from clockseg.evaluation.cost import part_seconds
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.execution.machine import machine, versions
 from clockseg.graph.extraction import split_model
@@ -131,7 +131,7 @@ def quantize(
         len(held_out),
         dict(zip(("int8", "all"), layers(made), strict=True)),
         judged,
-        {name: _seconds(before.get(name, 0.0), spent) for name, spent in now.items() if name != CONCLUDE},
+        {name: _seconds(before.get(name, 0.0), spent) for name, spent in now.items()},
         {"f32": model.ByteSize(), "int8": out.stat().st_size},
     )
 

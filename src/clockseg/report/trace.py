@@ -15,7 +15,7 @@ from clockseg.report.page import packed
 from clockseg.report.run import Run
 from clockseg.types import Array
 
-CARRIED = ("", "output", "fused", "interpolated")
+CARRIED = ("", "output", "interpolated")
 """Kinds of propagation of a frame's output, by their numbers in the page; "" for none."""
 PARTS = ("clock", "motion", "fuse", "finish")
 """Names in a trace of the parts that take time besides the stages."""
@@ -50,8 +50,8 @@ def columns(run: Run, at: Array) -> dict[str, Any] | None:
     rows = [run.trace[place] if place >= 0 else None for place in at]
     fired = [0 if row is None else sum(bool(on) << stage for stage, on in enumerate(row["fired"])) for row in rows]
     kinds = ["" if row is None else row.get("carried") or "" for row in rows]
-    # Version 0.2 knew one more kind of propagated scores.
-    carried = [CARRIED.index(kind if kind in CARRIED else "fused") for kind in kinds]
+    # Older versions knew more kinds of propagation.
+    carried = [CARRIED.index(kind if kind in CARRIED else "output") for kind in kinds]
     told = [[None] * len(run.stages) if row is None else row["signal"] for row in rows]
     signals = np.array(told, np.float32).reshape(len(rows), len(run.stages)).T
     none = [np.nan] * (len(run.stages) + len(PARTS))
