@@ -58,7 +58,8 @@ class Warp(AlongMotion):
     """Motion compensation: each value is resampled once, by the motion composed since it was computed.
 
     ``motion``: the estimator. ``of``: the value propagated on a frame without a firing. "output" warps the labels (nearest
-    pixel) or numbers (bilinear), and no part of the network runs. "held" warps the held value of each stage and fuses them; frames on which some stages fire always do.
+    pixel) or numbers (bilinear), and no part of the network runs. "held" warps the held value of each stage and fuses them;
+    frames on which some stages fire always do.
 
     >>> from clockseg.carry.flow import Flow
     >>> print(Warp(Flow(), of="held"))
