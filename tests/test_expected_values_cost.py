@@ -13,16 +13,13 @@ from clockseg import (
     UsageError,
     adaptive,
     alternating,
-    difference,
-    either,
-    every,
     exponential,
     fixed_rate,
     frame_oracle,
     pipelined,
     skip_frame,
 )
-from clockseg.clocks import ALWAYS, Every
+from clockseg.clocks import ALWAYS
 from clockseg.paper.methods import relative_cost
 
 TIME = (59, 18, 23)
@@ -69,7 +66,7 @@ def test_expected_4_exponential_costs_half_as_much_again_as_skip_frame() -> None
     ],
 )
 def test_expected_4_adaptive_at_a_fire_rate(rate, cost) -> None:
-    assert 100 * relative_cost(adaptive(0.25), TIME, fire_rate=rate) == pytest.approx(cost, abs=1e-12)
+    assert 100 * relative_cost(adaptive(0.25), TIME, (1, 1, rate)) == pytest.approx(cost, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -80,45 +77,32 @@ def test_expected_4_in_percent_of_the_multiply_adds(schedule, cost) -> None:
     assert round(100 * relative_cost(schedule, MULTIPLY_ADDS), digits) == cost
 
 
-def test_what_one_clock_gates_fires_with_it() -> None:
-    assert relative_cost(adaptive(0.25, watch=1), TIME, fire_rate=0.5) == pytest.approx(0.59 + 0.41 / 2)
-    assert relative_cost(difference(0.1, of="pixels"), TIME, fire_rate=0.2) == pytest.approx(0.2)
-    assert relative_cost(either(adaptive(0.25), every(4)), TIME, fire_rate=0.3) == pytest.approx(0.77 + 0.069)
-
-
-def test_one_rate_a_stage_is_for_every_schedule() -> None:
+def test_given_rates_are_for_every_schedule() -> None:
     rates = (1, 0.5, 0.25)
     for schedule in (adaptive(0.1, 0.25), exponential, adaptive(0.25)):
-        assert relative_cost(schedule, TIME, fire_rate=rates) == pytest.approx(0.7375)
+        assert relative_cost(schedule, TIME, rates) == pytest.approx(0.7375)
     gated_pipeline = Schedule((ALWAYS, lambda tick: True, ALWAYS), delays=(0, 0, 1))
-    assert relative_cost(gated_pipeline, TIME, fire_rate=(1, 0.5, 1)) == pytest.approx(0.68)
+    assert relative_cost(gated_pipeline, TIME, (1, 0.5, 1)) == pytest.approx(0.68)
 
 
 @pytest.mark.parametrize(
-    ("schedule", "shares", "rate", "message"),
+    ("schedule", "rates", "message"),
     [
-        (adaptive(0.25), TIME, None, "fire_rate=None for the clocks"),
-        (alternating, TIME, 0.5, "give none if all have a fixed rate"),
-        (adaptive(0.1, 0.25), TIME, 0.5, "otherwise one per stage"),
-        (Schedule((ALWAYS, lambda tick: True, Every(2))), TIME, 0.5, "otherwise one per stage"),
-        (Schedule((ALWAYS, lambda tick: True, ALWAYS), delays=(0, 0, 1)), TIME, 0.5, "otherwise one per stage"),
-        (adaptive(0.25), TIME, 1.5, "one of 0..1 per stage"),
-        (adaptive(0.25), TIME, math.nan, "one of 0..1 per stage"),
-        (adaptive(0.25), TIME, (1, 0.5), "for 3 stages"),
-        (alternating, (0, 0, 0), None, "not all of them 0"),
-        (alternating, (-1, 1, 1), None, "at least 0"),
-        (alternating, (1, math.nan, 1), None, "finite"),
-        (Schedule((ALWAYS, ALWAYS)), TIME, None, "the network 3"),
+        (adaptive(0.25), None, "one of 0..1 per stage"),
+        (adaptive(0.25), (1, 1, 1.5), "one of 0..1 per stage"),
+        (adaptive(0.25), (1, 1, math.nan), "one of 0..1 per stage"),
+        (adaptive(0.25), (1, 0.5), "for 3 stages"),
+        (Schedule((ALWAYS, ALWAYS)), None, "the network 3"),
     ],
 )
-def test_what_has_no_cost_is_refused(schedule, shares, rate, message) -> None:
+def test_what_has_no_cost_is_refused(schedule, rates, message) -> None:
     with pytest.raises(UsageError, match=message):
-        relative_cost(schedule, shares, fire_rate=rate)
+        relative_cost(schedule, TIME, rates)
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=3, max_size=3), st.integers(1, 3), st.floats(0, 1))
 def test_nothing_costs_more_than_everything_and_units_do_not_matter(shares, k, rate) -> None:
     assert relative_cost(pipelined(k), shares) <= 1 + 1e-12
-    cost = relative_cost(adaptive(0.25), shares, fire_rate=rate)
-    assert relative_cost(adaptive(0.25), [1000 * share for share in shares], fire_rate=rate) == pytest.approx(cost)
+    cost = relative_cost(adaptive(0.25), shares, (1, 1, rate))
+    assert relative_cost(adaptive(0.25), [1000 * share for share in shares], (1, 1, rate)) == pytest.approx(cost)
     assert (shares[0] + shares[1]) / sum(shares) - 1e-12 <= cost <= 1 + 1e-12

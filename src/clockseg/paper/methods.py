@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat, takewhile
-from typing import Any, NamedTuple
+from itertools import chain, repeat
+from typing import NamedTuple
 
 import numpy as np
 
-from clockseg.clocks import ALWAYS
 from clockseg.clocks.rates import alternating, exponential, fixed_rate, frame_oracle, pipelined, skip_frame
 from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
+from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.clockwork.step import Memory, fill, step
-from clockseg.clockwork.trace import Record, Tally
+from clockseg.clockwork.trace import Record
 from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.labels import scored_classes
@@ -28,7 +27,6 @@ from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, con
 from clockseg.execution.pipeline import segments
 from clockseg.paper.report import ORACLE, Row
 from clockseg.types import Array, Image, Labels
-from clockseg.video.clip import Frame
 
 
 @dataclass(frozen=True)
@@ -54,31 +52,33 @@ class Method:
         return range(self.first, self.first + self.phases)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Score:
-    """The scores of a method; addable.
+    """The scores of a method on the scored frames, which are added one by one.
 
-    ``scores`` and ``boundary``: against human labels. ``tally``: the firings on all scored frames. ``seconds``: of each stage,
-    and last of fusing and finishing, on those frames.
+    ``scores`` and ``boundary``: against human labels. ``seconds``: of each stage, and last of fusing and finishing. ``fires``:
+    of the last stage.
     """
 
     scores: Confusion
     boundary: Confusion
-    tally: Tally
-    seconds: tuple[float, ...]
+    seconds: Array
+    frames: int = 0
+    fires: int = 0
 
-    def __add__(self, other: Score) -> Score:
-        return Score(
-            self.scores + other.scores,
-            self.boundary + other.boundary,
-            self.tally + other.tally,
-            tuple(a + b for a, b in zip(self.seconds, other.seconds, strict=True)),
-        )
+    def add(self, truth: Labels, output: Labels, record: Record, band: Array) -> None:
+        """Add a frame; ``band``: the pixels near a boundary."""
+        classes, spent = len(self.scores), record.seconds
+        self.scores += confusion(truth, output, classes)
+        self.boundary += confusion(truth, output, classes, where=band)
+        self.seconds += (*spent.stages, spent.fuse + spent.finish)
+        self.frames += 1
+        self.fires += record.fired[-1]
 
     @property
     def fire_rate(self) -> float:
         """The share of the scored frames on which the last stage fired."""
-        return self.tally.fires[-1] / self.tally.frames if self.tally.frames else float("nan")
+        return self.fires / self.frames if self.frames else math.nan
 
 
 def score(
@@ -100,40 +100,25 @@ def score(
                 f"{method.name} is filled at frame {method.starts[-1]} but scored from frame {first_scored} on; "
                 "score from a later frame."
             )
-    totals = [_nothing(method, classes) for method in methods]
-    for clip in clips if methods else ():
-        for index, found in enumerate(_score_clip(methods, clip, classes, first_scored, say)):
-            totals[index] += found
-    return totals
-
-
-def _nothing(method: Method, classes: int) -> Score:
     none = Confusion.none(classes)
-    names = method.net.names
-    return Score(none, none, Tally(names), (0.0,) * (len(names) + 1))
-
-
-def _score_clip(
-    methods: Sequence[Method], clip: Clip, classes: int, first_scored: int, say: Callable[[str], None]
-) -> list[Score]:
-    runs = [[_Run(method, start) for start in method.starts] for method in methods]
-    totals = [_nothing(method, classes) for method in methods]
-    mapped = _mapping(methods, clip)
-    for t, frame in enumerate(clip):
-        say(f"{clip.name}, frame {t}")
-        # The runs of other phases have memories of their own, and each sees every frame from its start on.
-        found = [[run.result(t, frame.image) for run in phases] for phases in runs]
-        if t >= first_scored and frame.labels is not None:
-            band = _band(clip, frame)
-            for index, phases in enumerate(found):
-                for labels, record in filter(None, phases):
-                    totals[index] += _scored(frame.labels, mapped(labels), record, classes, band)
+    totals = [Score(none, none, np.zeros(len(method.net) + 1)) for method in methods]
+    for clip in clips:
+        mapped = _mapping(methods[0].net, clip)
+        runs = [(total, _Run(method, start)) for method, total in zip(methods, totals) for start in method.starts]
+        for t, frame in enumerate(clip):
+            say(f"{clip.name}, frame {t}")
+            # The runs of other phases have memories of their own, and each sees every frame from its start on.
+            found = [(total, run.result(t, frame.image)) for total, run in runs]
+            if t >= first_scored and frame.labels is not None:
+                band = _band(clip, frame.labels)
+                for total, result in found:
+                    if result is not None:
+                        total.add(frame.labels, mapped(result[0]), result[1], band)
     return totals
 
 
-def _mapping(methods: Sequence[Method], clip: Clip) -> Callable[[Labels], Labels]:
+def _mapping(net: StagedNetwork, clip: Clip) -> Callable[[Labels], Labels]:
     """Return the map from class ids of the network to those of the clip, which is applied before anything is counted."""
-    net = methods[0].net
     names = net.sidecar.classes if net.sidecar is not None else ()
     _, table = scored_classes(clip, names, net) if names else (names, None)
     return lambda labels: labels if table is None else table[labels]
@@ -161,21 +146,11 @@ class _Run:
         return np.asarray(output), self._memory.record
 
 
-def _band(clip: Clip, frame: Frame) -> Array:
+def _band(clip: Clip, labels: Labels) -> Array:
     """Return the pixels near a boundary of the human labels."""
-    if clip.classes is None or frame.labels is None:
+    if clip.classes is None:
         raise DataError(f"{clip.path} has labels but no class names; add a classes.json next to it.")
-    return boundary_band(frame.labels, kind=band_kind(clip.classes.names), ignore=clip.classes.ignore)
-
-
-def _scored(truth: Labels, output: Any, record: Record, classes: int, band: Array) -> Score:
-    spent = record.seconds
-    return Score(
-        confusion(truth, output, classes),
-        confusion(truth, output, classes, where=band),
-        Tally(("",) * len(record.fired), 0, 1, tuple(map(int, record.fired)), int(any(record.fired))),
-        (*spent.stages, spent.fuse + spent.finish),
-    )
+    return boundary_band(labels, kind=band_kind(clip.classes.names), ignore=clip.classes.ignore)
 
 
 SKIP = "skip-frame"
@@ -201,48 +176,19 @@ _SCHEDULES: dict[str, ScheduleLike] = {
 }
 
 
-def relative_cost(
-    schedule: ScheduleLike, shares: Sequence[float], *, fire_rate: float | Sequence[float] | None = None
-) -> float:
+def relative_cost(schedule: ScheduleLike, shares: Sequence[float], fire_rates: Sequence[float] | None = None) -> float:
     """Return the expected mean cost of a frame under ``schedule``, relative to running every stage (section 5).
 
-    ``shares``: of each stage, in any unit (seconds, multiply-adds, percent), without fusion. ``fire_rate``: 0..1, one per
-    stage, or one of the first stage without a fixed rate and of all after it, which it gates. The segments of a pipelined
-    schedule run concurrently, so the longest counts: latency, not work.
-
-    >>> paper = (59, 18, 23)
-    >>> relative_cost(exponential, paper), relative_cost(pipelined(3), paper)
-    (0.7375, 0.59)
-    >>> from clockseg.clocks import adaptive
-    >>> relative_cost(adaptive(0.25), paper, fire_rate=0.5)
-    0.885
+    ``shares``: of each stage, in any unit (seconds, multiply-adds, percent), without fusion. ``fire_rates``: of each stage, 0..1; None:
+    those of its clocks, which are fixed. The segments of a pipelined schedule run concurrently, so the longest counts: latency,
+    not work.
     """
     made = schedule_for(schedule, len(shares))
-    if min(shares) < 0 or not 0 < sum(shares) < math.inf:
-        raise UsageError(f"shares {tuple(shares)}; give one finite number of at least 0 per stage, not all of them 0.")
-    rates = _rates(made, fire_rate)
+    rates = [1 / (facts(clock).period or math.nan) for clock in made.clocks] if fire_rates is None else fire_rates
     if len(rates) != len(made) or not all(0 <= rate <= 1 for rate in rates):
         raise UsageError(f"fire rates {rates} for {len(made)} stages; give one of 0..1 per stage.")
     spent = (sum(shares[index] * rates[index] for index in segment) for segment in segments(made.delays))
     return max(spent) / sum(shares)
-
-
-def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> tuple[float, ...]:
-    """Return the share of frames on which each stage fires; ``UsageError`` if the schedule and ``given`` leave it open."""
-    if given is not None and not isinstance(given, (int, float)):
-        return tuple(given)
-    fixed = tuple(takewhile(bool, (1 / (facts(clock).period or math.inf) for clock in schedule.clocks)))
-    if given is None and len(fixed) == len(schedule):
-        return fixed
-    # The first clock without a fixed rate decides for all stages after it if these fire whenever they may.
-    after = range(len(fixed) + 1, len(schedule))
-    gates = len(fixed) < len(schedule) and all(schedule.clocks[i] == ALWAYS and not schedule.delays[i] for i in after)
-    if given is None or not gates:
-        raise UsageError(
-            f"fire_rate={given} for the clocks {', '.join(map(repr, schedule.clocks))}; give none if all have a fixed rate, a "
-            "number if one has none and gates all stages after it, and otherwise one per stage."
-        )
-    return (*fixed, *[given] * (len(schedule) - len(fixed)))
 
 
 SAVINGS = {name: round(100 * (1 - relative_cost(schedule, SHARES)), 2) for name, schedule in _SCHEDULES.items()}
@@ -310,6 +256,6 @@ def measured(data: str, methods: Sequence[Method], scores: Sequence[Score]) -> l
 
 def latency(method: Method, score: Score) -> float:
     """Return the seconds from a frame to its output: all stages, or the slowest segment of a pipeline, and the fusion."""
-    schedule: Schedule = schedule_for(method.schedule, len(method.net))
-    *stages, rest = (spent / max(1, score.tally.frames) for spent in score.seconds)
-    return max(sum(stages[i] for i in segment) for segment in segments(schedule.delays)) + rest
+    *stages, rest = score.seconds / max(1, score.frames)
+    delays = schedule_for(method.schedule, len(method.net)).delays
+    return float(max(sum(stages[i] for i in segment) for segment in segments(delays)) + rest)
