@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from clockseg.graph.cost import Cost, multiply_adds
-from clockseg.paper.fcn_layers import FCNShape, Layer, layers
+from clockseg.paper.fcn import FCNShape, Layer, layers
 from clockseg.types import Size
 
 

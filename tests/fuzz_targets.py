@@ -27,7 +27,7 @@ from clockseg.errors import ClocksegError
 from clockseg.graph import sidecar
 from clockseg.networks.load import load
 from clockseg.networks.source import read_class_names
-from clockseg.paper.import_caffe import import_caffe
+from clockseg.paper.caffe import import_caffe
 from clockseg.planning.schedule_file import ScheduleFile, dump, read_schedule_file
 from clockseg.report import write as write_report
 from clockseg.segmenting.manifest import read as read_manifest

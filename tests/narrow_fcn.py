@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from clockseg.datasets import Classes
-from clockseg.paper.export_fcn import FCNDescription
-from clockseg.paper.fcn_layers import FCNShape, bilinear, layers
+from clockseg.paper.fcn import FCNDescription, FCNShape, bilinear, layers
 from recipes.fcn.net import FCN
 from video_making import data_folder
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from caffe_making import blob, caffemodel, field, layer, varint
 from clockseg.errors import NetworkError
-from clockseg.paper.caffemodel import parse_caffemodel, read_caffemodel
+from clockseg.paper.caffe import parse_caffemodel, read_caffemodel
 
 
 @pytest.mark.parametrize("old", [False, True])

@@ -15,16 +15,18 @@ import torch
 
 from clockseg.datasets import Classes
 from clockseg.errors import DataError, NetworkError, UsageError
-from clockseg.paper.export_fcn import FCNDescription, check_state, write_fcn
-from clockseg.paper.fcn_layers import (
+from clockseg.paper.caffe import import_caffe
+from clockseg.paper.fcn import (
     CROPS,
     VARIANTS,
+    FCNDescription,
     FCNShape,
     bilinear,
+    check_state,
     layers,
     weight_shapes,
+    write_fcn,
 )
-from clockseg.paper.import_caffe import import_caffe
 from fcn_costs import sides, stage_costs
 from narrow_fcn import CLASSES, NARROW, description, golden, narrow, random_state, with_state
 from recipes.fcn.checkpoint import load_fcn, save_fcn, write_state
@@ -218,6 +220,11 @@ def test_golden(size: str) -> None:
 def test_a_shape_that_is_none(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         FCNShape(**wrong)
+
+
+def test_a_narrow_shape_has_a_share_of_the_channels() -> None:
+    narrow = FCNShape(classes=11).narrowed(0.25)
+    assert (narrow.classes, narrow.widths, narrow.fc) == (11, (16, 32, 64, 128, 128), 1024)
 
 
 @pytest.mark.parametrize("factor", [0, -1, float("nan"), float("inf")])

@@ -21,9 +21,8 @@ from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.cost import price
 from clockseg.graph.part import FRAME_SIZE, IMAGE, GraphPart
 from clockseg.graph.staged import staged as staged_graph
-from clockseg.paper.export_fcn import MEAN, FCNDescription, describe, to_onnx, write_fcn
-from clockseg.paper.fcn_layers import VARIANTS, FCNShape
-from clockseg.paper.import_caffe import import_caffe
+from clockseg.paper.caffe import import_caffe
+from clockseg.paper.fcn import MEAN, VARIANTS, FCNDescription, FCNShape, describe, to_onnx, write_fcn
 from fcn_costs import stage_costs
 from narrow_fcn import CLASSES, NARROW, golden, picture, random_state, with_state
 

@@ -22,8 +22,11 @@ from clockseg.datasets import Classes, read_data  # noqa: E402
 from clockseg.datasets.known_classes import CITYSCAPES, PASCAL  # noqa: E402
 from clockseg.errors import DataError, NetworkError, TrainingError, UsageError  # noqa: E402
 from clockseg.networks.load import load  # noqa: E402
-from clockseg.paper.export_fcn import MEAN, FCNDescription  # noqa: E402
-from clockseg.paper.fcn_layers import FCNShape  # noqa: E402
+from clockseg.paper.fcn import (  # noqa: E402
+    MEAN,
+    FCNDescription,
+    FCNShape,
+)
 from narrow_fcn import random_state  # noqa: E402
 from recipes.batches import Batches  # noqa: E402
 from recipes.fcn.__main__ import main  # noqa: E402

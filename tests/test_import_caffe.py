@@ -21,9 +21,8 @@ from clockseg.datasets.known_classes import CITYSCAPES
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import sidecar
 from clockseg.networks.load import load
-from clockseg.paper.export_fcn import MEAN
-from clockseg.paper.fcn_layers import VARIANTS, FCNShape
-from clockseg.paper.import_caffe import Imported, import_caffe, trained_on
+from clockseg.paper.caffe import Imported, import_caffe, trained_on
+from clockseg.paper.fcn import MEAN, VARIANTS, FCNShape
 from narrow_fcn import NARROW, golden, random_state, with_state
 
 SHAPE = FCNShape(classes=21).narrowed(NARROW)

@@ -25,10 +25,9 @@ from clockseg.clockwork.trace import Tally
 from clockseg.evaluation.evaluate import Evaluation
 from clockseg.evaluation.metrics import Confusion
 from clockseg.evaluation.values import Deviation
-from clockseg.paper import adaptive_curve
-from clockseg.paper.feature_velocity import Shot, Velocity
-from clockseg.paper.plots import draw_rates, draw_velocity
+from clockseg.paper.adaptive_clock import PUBLISHED, draw_rates
 from clockseg.paper.report import Row
+from clockseg.paper.velocity import Shot, Velocity, draw_velocity
 from clockseg.report import style
 from clockseg.report.plots import draw_evaluation
 from toy_networks import CLASSES, toy, write_clip
@@ -76,7 +75,7 @@ def evaluations(**options: Any) -> list[Evaluation]:
 DRAWN = {
     "velocity": lambda path: draw_velocity(velocity(), path),
     "evaluation": lambda path: draw_evaluation([*evaluations(), evaluation(LONG, 0.5, 0.4)], path),
-    "rates": lambda path: draw_rates("Curve", adaptive_curve.PUBLISHED, path),
+    "rates": lambda path: draw_rates("Curve", PUBLISHED, path),
 }
 
 
@@ -94,7 +93,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
             yield kept[-1]
             FigureCanvasAgg(kept[-1]).draw()
 
-    for module in ("clockseg.report.plots", "clockseg.paper.plots"):
+    for module in ("clockseg.report.plots", "clockseg.paper.adaptive_clock", "clockseg.paper.velocity"):
         monkeypatch.setattr(import_module(module), "figure", keep)
     return kept
 
@@ -217,7 +216,7 @@ def test_rates_go_by_kind_and_source(page) -> None:
         Row("YouTube-Objects", "(1,1,2)", "measured", 69.0, full_frames=50.0),
         Row("YouTube-Objects", "pixel clock(0.1)", "measured", 66.0, full_frames=40.0),
     ]
-    published = [row for row in adaptive_curve.PUBLISHED if row.data == "YouTube-Objects"]
+    published = [row for row in PUBLISHED if row.data == "YouTube-Objects"]
     draw_rates("Curve", [*published, *measured], "curve.svg")
     [score] = page[0].axes
     assert lines(score, "adaptive: measured here") == [([40.0, 100.0], [70.0, 72.0])]

@@ -16,10 +16,9 @@ from clockseg import DataError
 from clockseg.cli.main import main
 from clockseg.cli.reproduce import EXPERIMENTS, experiment, text
 from clockseg.datasets.known_classes import CITYSCAPES, PASCAL
-from clockseg.paper import adaptive_curve, adaptive_videos, tables, velocity
-from clockseg.paper.adaptive_curve import PixelChange
-from clockseg.paper.export_fcn import FCNDescription, write_fcn
-from clockseg.paper.fcn_layers import FCNShape
+from clockseg.paper import adaptive_clock, tables, velocity
+from clockseg.paper.adaptive_clock import PixelChange
+from clockseg.paper.fcn import FCNDescription, FCNShape, write_fcn
 from clockseg.paper.report import ORACLE, find, relative_loss, write
 from clockseg.paper.source import Setting
 from clockseg.showing.stream import run
@@ -27,7 +26,7 @@ from narrow_fcn import random_state
 from toy_networks import CLASSES, toy, write_clip
 
 TOY = replace(toy(), sidecar=SimpleNamespace(classes=CLASSES))
-MODULES = (velocity, tables, adaptive_curve, adaptive_videos)
+MODULES = (velocity, tables, adaptive_clock)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +61,7 @@ def test_each_experiment_runs_on_stand_ins_and_is_written(name, setting, tmp_pat
 
 
 def test_the_curve_has_the_oracle_at_threshold_zero(setting):
-    rows = adaptive_curve.run(setting).rows
+    rows = adaptive_clock.run_curve(setting).rows
     for data in ("CamVid every 1", "CamVid every 2"):
         every, at_zero = (find(rows, data, name, "measured") for name in (ORACLE, "adaptive(0.0)"))
         assert (at_zero.mean_iu, at_zero.full_frames) == (every.mean_iu, 100)
@@ -73,7 +72,7 @@ def test_without_labels_videos_are_measured_alone(tmp_path):
     setting = Setting(tmp_path, lambda name: TOY, None, "street")
     table = experiment("velocity")(setting).table
     assert [line["mean IU"] for line in table if line["source"] == "measured"] == ["-"] * 6
-    assert len(experiment("adaptive-videos")(setting).rows) > len(adaptive_videos.PAPER)
+    assert len(experiment("adaptive-videos")(setting).rows) > len(adaptive_clock.PAPER)
 
 
 def test_the_pixel_clock_watches_the_picture_and_gates_the_last_stage():

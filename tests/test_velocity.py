@@ -16,9 +16,8 @@ from clockseg import UsageError, load
 from clockseg.cli.main import main
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import Classes, read_data
-from clockseg.paper.export_fcn import FCNDescription, write_fcn
-from clockseg.paper.fcn_layers import FCNShape, weight_shapes
-from clockseg.paper.feature_velocity import (
+from clockseg.paper.fcn import FCNDescription, FCNShape, weight_shapes, write_fcn
+from clockseg.paper.velocity import (
     MEAN,
     Shot,
     Spread,
@@ -167,6 +166,7 @@ def test_mean_per_shot_then_mean_and_deviation_over_shots() -> None:
     # A single frame has nothing to be compared with.
     assert of(velocity_of(series_shot([0.0]))) == Spread(None, None)
     assert spread([]) == Spread(None, None)
+    assert spread([1.0, 3.0, None]) == Spread(2.0, 1.0)
 
 
 def test_shots_are_ordered_by_motion() -> None:

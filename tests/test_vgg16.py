@@ -14,8 +14,7 @@ import torch
 
 from caffe_making import as_layers, caffemodel
 from clockseg.errors import NetworkError
-from clockseg.paper.export_fcn import MEAN
-from clockseg.paper.fcn_layers import FCNShape
+from clockseg.paper.fcn import MEAN, FCNShape
 from narrow_fcn import NARROW, random_state
 from recipes.fcn.net import FCN
 from recipes.fcn.vgg16 import vgg16_state

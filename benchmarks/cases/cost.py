@@ -29,9 +29,8 @@ def measure(asked: Namespace) -> Facts:
 
 def _fcn8s(folder: Path) -> Path:
     """Export FCN-8s of 21 classes with random weights, 134 million of them, for frames of 500x500."""
-    from clockseg.paper.export_fcn import FCNDescription, write_fcn
-    from clockseg.paper.fcn_layers import FCN8S
-    from clockseg.paper.import_caffe import trained_on
+    from clockseg.paper.caffe import trained_on
+    from clockseg.paper.fcn import FCN8S, FCNDescription, write_fcn
     from recipes.fcn.net import FCN
 
     known = trained_on("voc", FCN8S.classes)

@@ -113,7 +113,7 @@ def _module(name: str) -> tuple[Any, Callable[[Any], Any]]:
 
         return Street(Shape()).eval(), lambda made: made.fused
     if name == "fcn8s-narrow":
-        from clockseg.paper.fcn_layers import FCNShape
+        from clockseg.paper.fcn import FCNShape
         from recipes.fcn.net import FCN
 
         return FCN(FCNShape(classes=11).narrowed(1 / 8)).eval(), lambda made: made.score

@@ -118,8 +118,7 @@ def _add_recipe(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, and print where the result is."""
     need("torch", "safetensors", what="training")
-    from clockseg.paper.export_fcn import write_fcn
-    from clockseg.paper.fcn_layers import FCNShape
+    from clockseg.paper.fcn import FCNShape, write_fcn
     from recipes.fcn.checkpoint import read_state
     from recipes.fcn.phase import FCNChoices
     from recipes.fcn.training import train_fcn

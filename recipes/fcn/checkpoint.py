@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from clockseg.paper.export_fcn import FCNDescription, check_state
-from clockseg.paper.fcn_layers import FCNShape
+from clockseg.paper.fcn import FCNDescription, FCNShape, check_state
 from clockseg.types import Array
 from recipes.checkpoint import read_checkpoint, read_classes, write_checkpoint
 from recipes.fcn.net import FCN

@@ -26,7 +26,7 @@ from clockseg import load
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.paper.export_fcn import write_fcn
+from clockseg.paper.fcn import write_fcn
 from recipes.cards import RECIPES, facts, insert, percent, read_log, table, trained
 from recipes.fcn.checkpoint import read_state
 

@@ -5,7 +5,7 @@
     stage 3   conv5_1 .. pool5, fc6, fc7, score_fr  upscore2
     fuse      upscore2 + crop(score_pool4), upscore_pool4 + crop(score_pool3), upscore8, crop to the picture
 
-The trunk is VGG-16 with a padding of 100 at its first convolution and poolings that round up (``fcn_layers``).
+The trunk is VGG-16 with a padding of 100 at its first convolution and poolings that round up (``clockseg.paper.fcn``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clockseg.paper.fcn_layers import CONVS, CROPS, FCN8S, FCNShape, Layer, bilinear, layers
+from clockseg.paper.fcn import CONVS, CROPS, FCN8S, FCNShape, Layer, bilinear, layers
 
 
 class Scores(NamedTuple):

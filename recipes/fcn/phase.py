@@ -12,8 +12,7 @@ import torch
 from clockseg.errors import TrainingError, UsageError
 from clockseg.graph.part import IMAGE, LABELS
 from clockseg.networks.framing import Framing
-from clockseg.paper.export_fcn import FCNDescription
-from clockseg.paper.fcn_layers import FCNShape
+from clockseg.paper.fcn import FCNDescription, FCNShape
 from clockseg.types import Image, Labels, Size
 from recipes.batches import Batches
 from recipes.fcn.checkpoint import write_state

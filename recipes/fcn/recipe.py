@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from clockseg.errors import UsageError, nearest
-from clockseg.paper.fcn_layers import Variant
+from clockseg.paper.fcn import Variant
 from clockseg.types import Size
 from recipes.fcn.scales import Scales
 from recipes.street.augment import Augmentation

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from clockseg.datasets import Classes
 from clockseg.errors import UsageError
-from clockseg.paper.export_fcn import MEAN
-from clockseg.paper.import_caffe import PUBLISHED
+from clockseg.paper.caffe import PUBLISHED
+from clockseg.paper.fcn import MEAN
 from recipes.fcn.checkpoint import load_fcn
 from recipes.fcn.net import FCN
 from recipes.fcn.vgg16 import Mean

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clockseg.datasets import Layout
 from clockseg.errors import UsageError
-from clockseg.paper.fcn_layers import FCNShape
+from clockseg.paper.fcn import FCNShape
 from recipes.fcn.phase import DEFAULTS, FCNChoices, Training, checkpoint_file, state_file
 from recipes.fcn.recipe import FCNRecipe
 from recipes.fitting import Log

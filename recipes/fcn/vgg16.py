@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from clockseg.errors import NetworkError
-from clockseg.paper.caffemodel import read_caffemodel
-from clockseg.paper.export_fcn import MEAN
-from clockseg.paper.fcn_layers import FCN8S, FCNShape, layers
+from clockseg.paper.caffe import read_caffemodel
+from clockseg.paper.fcn import FCN8S, MEAN, FCNShape, layers
 
 Mean: TypeAlias = tuple[float, float, float]
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Import, and print the findings and repairs."""
-    from clockseg.paper.export_fcn import write_fcn
-    from clockseg.paper.import_caffe import import_caffe
+    from clockseg.paper.caffe import import_caffe
+    from clockseg.paper.fcn import write_fcn
 
     if isinstance(args.size, int):
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 512x384.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 from collections.abc import Callable
@@ -100,12 +99,12 @@ def _run_one(name: str, args: argparse.Namespace, setting: Setting) -> Report:
 
 def experiment(name: str) -> Callable[[Setting], Report]:
     """Return the function that runs one of ``EXPERIMENTS``."""
+    from clockseg.paper.adaptive_clock import run_curve, run_videos
     from clockseg.paper.tables import TABLES
+    from clockseg.paper.velocity import run_velocity
 
-    if name in TABLES:
-        return TABLES[name].run
-    run: Callable[[Setting], Report] = importlib.import_module(f"clockseg.paper.{name.replace('-', '_')}").run
-    return run
+    others = {"velocity": run_velocity, "adaptive-curve": run_curve, "adaptive-videos": run_videos}
+    return TABLES[name].run if name in TABLES else others[name]
 
 
 def _setting(args: argparse.Namespace) -> Setting:

@@ -13,7 +13,7 @@ from clockseg.cli.terminal import align, columns, print_result, shown
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
-    from clockseg.paper.feature_velocity import Shot, Velocity
+    from clockseg.paper.velocity import Shot, Velocity
 
 HELP = "measure how fast each stage changes over videos"
 DESCRIPTION = """Measure how fast the labels of each stage change over video (the paper's Table 1).
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare each frame with the previous one and print the result; return 1 if a clip failed or was cut short."""
-    from clockseg.paper.feature_velocity import Velocity, depths, shot
+    from clockseg.paper.velocity import Velocity, depths, draw_velocity, shot
 
     options.check_new_files(options.checked_plot(args), overwrite=args.overwrite)
     clips = Clips(args)
@@ -51,8 +51,6 @@ def run(args: argparse.Namespace) -> int:
 
     found = Velocity(net.name, net.names, tuple(clips.map(one)), depths(net))
     if args.plot is not None:
-        from clockseg.paper.plots import draw_velocity
-
         draw_velocity(found, args.plot)
     print_result(args, {"engine": net.engine, **found.facts()}, lambda: _text(found))
     return clips.exit_code

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clockseg.clocks import adaptive
-from clockseg.paper.adaptive_curve import recorded
+from clockseg.paper.adaptive_clock import recorded
 from clockseg.paper.methods import (
     ADAPTIVE,
     ALTERNATING,
