@@ -15,8 +15,7 @@ from clockseg.datasets import read_data
 from clockseg.planning import command_time
 from clockseg.planning.candidates import SKIP, Candidate
 from clockseg.planning.command_time import CommandTime, command_times, promise
-from clockseg.planning.frontier import Goal
-from clockseg.planning.planner import Plan, Variant
+from clockseg.planning.planner import Goal, Plan, Variant
 from clockseg.planning.trial import Agreement, Trial
 from toy_networks import toy
 from video_making import picture, write_video

@@ -27,14 +27,22 @@ from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import read_data
 from clockseg.evaluation.metrics import confusion
 from clockseg.planning import command_time, planner
-from clockseg.planning import search as search_module
 from clockseg.planning.candidates import Candidate, Kind, possible
 from clockseg.planning.command_time import CommandTime
 from clockseg.planning.costs import Costs, forced, measured
-from clockseg.planning.frontier import frontier
-from clockseg.planning.planner import Goal, Plan, Variant, plan
-from clockseg.planning.taping import UNKNOWN, Callbacks, bytes_per_frame, shares, slots
-from clockseg.planning.trial import Agreement, Slot, Taped, Trial, thinned
+from clockseg.planning.planner import Goal, Plan, Variant, frontier, plan
+from clockseg.planning.trial import (
+    UNKNOWN,
+    Agreement,
+    Callbacks,
+    Slot,
+    Taped,
+    Trial,
+    bytes_per_frame,
+    shares,
+    slots,
+    thinned,
+)
 from clockseg.video.clip import Frame
 from toy_networks import CLASSES, toy
 
@@ -218,8 +226,8 @@ class Priced:
 @pytest.fixture(scope="module")
 def priced() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search_module, "measured", lambda *args: Priced(measured(*args)))
-        patch.setattr(search_module, "Costs", lambda uncut, seconds: Priced(Costs(uncut, seconds)))
+        patch.setattr(planner, "measured", lambda *args: Priced(measured(*args)))
+        patch.setattr(planner, "Costs", lambda uncut, seconds: Priced(Costs(uncut, seconds)))
         yield
 
 
@@ -352,7 +360,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(planner, "CARRIES", ("identity", "interpolate(flow)"))
     monkeypatch.setattr(command_time, "command_times", lambda *given: [CommandTime(1.0, 0.1), CommandTime(1.0, 0.3)])
     # Every clock looks too dear to win.
-    monkeypatch.setattr(search_module.Search, "_may_win", lambda self, family: False)
+    monkeypatch.setattr(planner.Search, "_may_win", lambda self, family: False)
     (tmp_path / "plan_clocks.py").write_text(CLOCKS)
     monkeypatch.syspath_prepend(tmp_path)
     return [

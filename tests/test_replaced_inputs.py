@@ -396,7 +396,7 @@ def test_a_clip_of_a_data_set_is_the_same_in_every_pass(dark, light) -> None:
 
 
 def test_a_tape_is_of_one_video(net, tmp_path) -> None:
-    from clockseg.planning.taping import Callbacks, taped
+    from clockseg.planning.trial import Callbacks, taped
 
     dark, light = video(tmp_path / "clip.mkv", DARK, 90), video(tmp_path / "other.bin", LIGHT, 90)
     seen = iter(range(1000))

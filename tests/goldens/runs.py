@@ -101,8 +101,7 @@ def planned(folder: Path) -> dict[str, Any]:
     """Of a plan, the agreement of the schedules that it tries whatever their time: every frame and every n-th."""
     import clockseg
     from clockseg.datasets import read_data
-    from clockseg.planning.frontier import Goal
-    from clockseg.planning.planner import Variant
+    from clockseg.planning.planner import Goal, Variant
 
     net = clockseg.load("street", engine="openvino", threads=1, size=(240, 176))
     plan = clockseg.plan([Variant(net, "street")], read_data(DRIVE), Goal(keep=0.95), limit=48)

@@ -22,7 +22,8 @@ from clockseg.networks import ANY_VIDEO
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
     from clockseg.planning.command_time import CommandPromise
-    from clockseg.planning.planner import Plan, Trial, Variant
+    from clockseg.planning.planner import Plan, Variant
+    from clockseg.planning.trial import Trial
 
 HELP = "find the best schedule and network for your video, without labels"
 DESCRIPTION = """Find the best schedule for your video, and the best network, size and precision if several are given.

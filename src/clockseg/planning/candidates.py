@@ -24,9 +24,6 @@ class Kind(NamedTuple):
     """A clock as text, in which ``{}`` stands for a number, and the numbers to try first, in order.
 
     ``steps``: the number is a whole one, such as a period.
-
-    >>> Kind("skip_frame({})", (2, 4)).text(4)
-    'skip_frame(4)'
     """
 
     template: str
@@ -39,11 +36,7 @@ class Kind(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A schedule: a clock of this kind with this number, under this carry.
-
-    >>> Candidate(Kind("skip_frame({})", (2, 4)), 4, "warp(flow)").text
-    'carried(skip_frame(4), warp(flow))'
-    """
+    """A schedule: a clock of this kind with this number, under this carry."""
 
     kind: Kind
     number: float
@@ -92,11 +85,7 @@ def clocks(stages: int) -> list[Kind]:
 
 
 def asked_for(text: str) -> Kind:
-    """Return a clock that a user gave: ``learned("clock.onnx", {})``, or a schedule without a placeholder.
-
-    >>> asked_for("alternating").numbers
-    (1,)
-    """
+    """Return a clock that a user gave: ``learned("clock.onnx", {})``, or a schedule without a placeholder."""
     return Kind(text, (0.05, 0.1, 0.2, 0.4, 0.8) if PLACE in text else (1,), steps=False)
 
 

@@ -19,7 +19,6 @@ from typing import Any
 from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError
 from clockseg.planning.planner import Plan
-from clockseg.planning.taping import UNKNOWN, clip_length
 
 WRITES = ("labels", "overlay", "trace")
 """The outputs that the command writes by default."""
@@ -29,11 +28,7 @@ MOST, LEAST = 240, 12
 
 @dataclass(frozen=True)
 class CommandTime:
-    """The time of the command: ``start`` seconds, and ``per_frame`` seconds for each frame.
-
-    >>> CommandTime(1.0, 0.02).seconds(200)
-    5.0
-    """
+    """The time of the command: ``start`` seconds, and ``per_frame`` seconds for each frame."""
 
     start: float
     per_frame: float
@@ -84,7 +79,7 @@ def promise(
     ``write``: the outputs to write; ``engine`` and ``threads``: as given to the command. ``limit``: the most frames
     to measure on. Errors as of ``command_times``.
     """
-    lengths = [min(MOST, limit) if length >= UNKNOWN else length for length in map(clip_length, clips)]
+    lengths = [clip.expected() or min(MOST, limit) for clip in clips]
     length, clip = max(zip(lengths, clips, strict=True), key=lambda one: one[0])
     common = ["--write", ",".join(write), "--engine", engine, "--every", str(clip.every)]
     common += [] if threads is None else ["--threads", str(threads)]

@@ -80,12 +80,7 @@ def _medians(records: Sequence[Record]) -> dict[tuple[tuple[bool, ...], str], fl
 
 
 def forced(schedule: Schedule) -> Schedule:
-    """Return ``schedule`` with clocks that are asked but fire at fixed periods, so that every kind of frame occurs.
-
-    >>> from clockseg.clocks.rates import skip_frame
-    >>> forced(skip_frame(16)(2)).clocks
-    (Every(period=3), Every(period=3))
-    """
+    """Return ``schedule`` with clocks that are asked but fire at fixed periods, so that every kind of frame occurs."""
     made: list[Clock] = []
     period = PERIOD
     for clock in schedule.clocks:

@@ -17,9 +17,7 @@ from clockseg.networks.checking import picture
 from clockseg.networks.cutting import CutNetwork
 from clockseg.networks.load import load
 from clockseg.networks.source import Told
-from clockseg.planning.frontier import Goal
-from clockseg.planning.planner import Variant, plan
-from clockseg.planning.taping import Callbacks
+from clockseg.planning.planner import Callbacks, Goal, Variant, plan
 from clockseg.showing.kind import kind_of
 from clockseg.showing.stream import run
 

@@ -47,9 +47,6 @@ class ScheduleFile:
     ``network`` and ``stages``: names, empty where the file leaves them out; ``tuned``: how it was found. ``run``: of a
     plan, what to run it on, as the options ``--network``, ``--size`` and ``--precision`` have it; a network's file is written
     as seen from the plan's folder. It is a schedule by itself: ``Session(net, read_schedule_file("night.toml"))``.
-
-    >>> ScheduleFile("adaptive(0.25)")(3).clocks[2].threshold
-    0.25
     """
 
     schedule: str
@@ -143,12 +140,7 @@ def write_schedule_file(file: ScheduleFile, path: str | os.PathLike[str], *, ove
 
 
 def dump(file: ScheduleFile) -> str:
-    """Return a schedule file as TOML text.
-
-    >>> print(dump(ScheduleFile("alternating")), end="")
-    format = "clockseg-schedule-1"
-    schedule = "alternating"
-    """
+    """Return a schedule file as TOML text."""
     lines = [f"format = {_value(FORMAT)}", f"schedule = {_value(file.schedule)}"]
     if file.network or file.stages:
         lines += ["", "[network]", f"name = {_value(file.network)}", f"stages = {_value(file.stages)}"]

@@ -95,16 +95,7 @@ class Tuned:
 
 
 def tried(recordings: Iterable[Recording], schedule: ScheduleLike) -> Replayed:
-    """Replay ``schedule`` on all recordings: each is a clip whose first frame is a fill and does not count.
-
-    >>> import numpy as np
-    >>> from clockseg.execution.recording import record
-    >>> from clockseg.clocks.rates import skip_frame
-    >>> from clockseg.clockwork.network import Stage, StagedNetwork
-    >>> still = record(StagedNetwork("one", (Stage("a", lambda image: image, scores=None),)), [np.zeros(1)] * 5)
-    >>> tried([still], skip_frame(2)).fire_rate
-    0.5
-    """
+    """Replay ``schedule`` on all recordings: each is a clip whose first frame is a fill and does not count."""
     found = [_tried(recording, replay(recording, schedule)) for recording in recordings]
     if not found:
         raise UsageError("no recordings to try a schedule on; give at least one.")
@@ -210,11 +201,7 @@ class _Search:
 
 
 def _short(low: float, high: float) -> float:
-    """Return the number of fewest digits above ``low`` and up to ``high``, near the middle; 0 if that is among them.
-
-    >>> _short(0.1832, 0.1891), _short(-math.inf, 0.002)
-    (0.186, 0.0)
-    """
+    """Return the number of fewest digits above ``low`` and up to ``high``, near the middle; 0 if that is among them."""
     if low < 0:
         return 0.0
     middle = (low + min(high, NEVER)) / 2
