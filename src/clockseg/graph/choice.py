@@ -118,9 +118,6 @@ class Candidate:
     the share that runs on a frame on which stage 1 fires alone, with stage 1 up to here and the last stage up to
     ``then``, the end of the trunk; ``skip``: whether what is fresh then reaches the output while the rest holds. For the
     end itself ``then`` is empty, and all runs.
-
-    >>> Candidate(("a",), ((1, 8, 16, 16),), 4, 8, 8192, 0.25, None, 0.3, True, ("b",)).below
-    0.75
     """
 
     tensors: tuple[str, ...]
@@ -134,11 +131,6 @@ class Candidate:
     skip: bool
     then: tuple[str, ...]
 
-    @property
-    def below(self) -> float:
-        """The share of the work that doesn't go into its tensors."""
-        return 1 - self.above
-
 
 def candidates(graph: Graph, *, output: str, seconds: Mapping[str, float] | None = None) -> tuple[Candidate, ...]:
     """Return the places to cut the network that leads to ``output``, in order from the frame; ``divide`` accepts every one.
@@ -148,15 +140,6 @@ def candidates(graph: Graph, *, output: str, seconds: Mapping[str, float] | None
     A tensor on the trunk is one that dominates a branch with some work (every way from the frame into it leads through
     the tensor), and round which nothing leads but to a finer stride: the ends of an encoder's blocks, not what is inside
     a residual block. Of neighbours with less than a percent of the work between them the smallest counts.
-
-    >>> from clockseg.graph.neutral import ENLARGE, Node
-    >>> up = Node("u", ("b",), ("u",), ENLARGE, 1)
-    >>> nodes = (Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), up, Node("y", ("a", "u"), ("y",)))
-    >>> shapes = {"x": (1, 3, 64, 64), "a": (1, 8, 32, 32), "b": (1, 8, 16, 16), "u": (1, 8, 32, 32), "y": (1, 8, 32, 32)}
-    >>> net = Graph(nodes, ("x",), shapes=shapes, work={"a": 1.0, "b": 2.0, "y": 1.0})
-    >>> found = candidates(net, output="y")
-    >>> [(one.tensors, one.above, one.every_frame, one.then) for one in found]
-    [(('a',), 0.25, 0.5, ('b',)), (('b',), 0.75, 1.0, ())]
     """
     trunk = _trunk_of(graph, output=output)
     timed = None if seconds is None else Load(replace(graph, work=seconds), output)
@@ -228,15 +211,6 @@ def choose(graph: Graph, *, output: str, seconds: Mapping[str, float] | None = N
 
     A network without skips has no fresh part to fuse, and gets stages of even work. With fewer candidates than ``stages``
     there are fewer stages. ``note`` tells either.
-
-    >>> from clockseg.graph.neutral import ENLARGE, Node
-    >>> up = Node("u", ("b",), ("u",), ENLARGE, 1)
-    >>> nodes = (Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), up, Node("y", ("a", "u"), ("y",)))
-    >>> shapes = {"x": (1, 3, 64, 64), "a": (1, 8, 32, 32), "b": (1, 8, 16, 16), "u": (1, 8, 32, 32), "y": (1, 8, 32, 32)}
-    >>> net = Graph(nodes, ("x",), shapes=shapes, work={"a": 1.0, "b": 2.0, "y": 1.0})
-    >>> found = choose(net, output="y", stages=2)
-    >>> found.cuts, found.every_frame, found.stages, found.shared
-    ((('a',), ('b',)), 0.5, (0.25, 0.5), 0.25)
     """
     if stages < 1:
         raise UsageError(f"{stages} stages; give at least 1.")

@@ -20,11 +20,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a part: multiply-adds of a run, number of parameters.
-
-    >>> Cost(10, 2) + Cost(1, 1)
-    Cost(multiply_adds=11, parameters=3)
-    """
+    """The cost of a part: multiply-adds of a run, number of parameters."""
 
     multiply_adds: int = 0
     parameters: int = 0
@@ -39,15 +35,6 @@ def multiply_adds(operator: str, inputs: Sequence[Shape], output: Shape, *, equa
     ``inputs``: the shapes it reads, in ONNX's order, () for what is left out. A convolution costs a kernel per output
     element, a transposed one per input element; of 8 bits they cost what those of floats do. ``equation``: of an Einsum.
     Bias, padding, activation, normalisation, enlargement and argmax aren't counted: they have no products of weights.
-
-    >>> multiply_adds("Conv", [(1, 3, 8, 8), (16, 3, 3, 3)], (1, 16, 8, 8))
-    27648
-    >>> multiply_adds("ConvTranspose", [(1, 21, 16, 16), (21, 1, 4, 4)], (1, 21, 34, 34))
-    86016
-    >>> multiply_adds("MatMul", [(1, 64, 32), (32, 10)], (1, 64, 10))
-    20480
-    >>> multiply_adds("Einsum", [(2, 8, 16), (2, 16, 4)], (2, 8, 4), equation="bij,bjk->bik")
-    1024
     """
     if operator in _KERNEL_PER_OUTPUT:
         return math.prod(output) * math.prod(inputs[_KERNEL_PER_OUTPUT[operator]][1:])

@@ -22,11 +22,7 @@ MOST_DEPTH = 20
 
 
 def limit(variable: str) -> int:
-    """Return the limit that the environment sets, else the default; ``UsageError`` for anything but a whole number.
-
-    >>> limit(NODES)
-    100000
-    """
+    """Return the limit that the environment sets, else the default; ``UsageError`` for anything but a whole number."""
     text = os.environ.get(variable) or str(_DEFAULTS[variable])
     if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text)):
         raise UsageError(f"{variable} is {text!r}; give a whole number of at least 1, or unset it.")
@@ -55,15 +51,7 @@ def check_nodes(graph: onnx.GraphProto) -> None:
 
 
 def check_tensor(name: str, kind: int, shape: Iterable[int]) -> None:
-    """Raise ``NetworkError`` if a tensor of that type and shape takes too many bytes, or if there is no such shape.
-
-    >>> check_tensor("x", 1, (1, 3, 100_000, 100_000))
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.NetworkError: tensor 'x' would be 1x3x100000x100000 and take 120,000,000,000 bytes; at most
-    4,000,000,000 are taken. A smaller --size helps. If you trust the network and have the memory, set
-    CLOCKSEG_MAX_TENSOR_BYTES higher.
-    """
+    """Raise ``NetworkError`` if a tensor of that type and shape takes too many bytes, or if there is no such shape."""
     sides = tuple(shape)
     by = "x".join(map(str, sides))
     if min(sides, default=0) < 0:

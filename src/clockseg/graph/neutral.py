@@ -37,11 +37,7 @@ OTHER: Kind = ("", None)
 def convolution(
     given: Sequence[int], weights: Sequence[int], groups: int, strides: Sequence[int], pads: Sequence[int] | str
 ) -> Kind:
-    """Return the kind of a convolution of maps of shape ``given`` with weights [channels out, channels in / groups, ..].
-
-    >>> convolution((1, 8, 4, 4), (16, 8, 1, 1), 1, [1, 1], [0, 0])
-    ('product', 1)
-    """
+    """Return the kind of a convolution of maps of shape ``given`` with weights [channels out, channels in / groups, ..]."""
     if groups != 1:
         return OTHER
     point = all(step == 1 for step in (*strides, *weights[2:])) and (isinstance(pads, str) or not any(pads))
@@ -69,10 +65,6 @@ class Graph:
     ``inputs`` are the tensors that hold the frame (c_0), [1, 3, h, w]; ``integers`` are tensors that hold positions or other
     whole numbers, which can't be held or moved. ``shapes``: of every tensor, weights too. ``work``: of each node by name, in
     multiply-adds or seconds (none: 0).
-
-    >>> graph = Graph((Node("a", ("x", "w"), ("y",)), Node("b", ("y",), ("z",))), ("x",))
-    >>> graph.dynamic == {"x", "y", "z"}
-    True
     """
 
     nodes: tuple[Node, ...]
@@ -113,10 +105,6 @@ class Graph:
         """Walk backwards from ``tensors`` up to ``stops`` and to the frame.
 
         Returns the nodes met, in topological order, and the tensors at which the walk ended. Constants aren't followed.
-
-        >>> graph = Graph((Node("a", ("x",), ("y",)), Node("b", ("y",), ("z",))), ("x",))
-        >>> graph.back(["z"], {"y"})
-        ((Node(name='b', inputs=('y',), outputs=('z',), kind='', axis=None),), ('y',))
         """
         met: set[Node] = set()
         ends: set[str] = set()

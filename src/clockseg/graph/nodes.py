@@ -170,15 +170,7 @@ def in_order(graph: onnx.GraphProto) -> None:
 
 
 def folded(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Copy ``model`` with weights that are only cast or rearranged stored as plain weights.
-
-    >>> weight = numpy_helper.from_array(np.zeros(2, np.float16), "half")
-    >>> nodes = [helper.make_node("Cast", ["half"], ["w"], to=1), helper.make_node("Add", ["x", "w"], ["y"])]
-    >>> ends = [helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
-    >>> model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight]))
-    >>> [(node.op_type, list(node.input)) for node in folded(model).graph.node]
-    [('Add', ['x', 'w'])]
-    """
+    """Copy ``model`` with weights that are only cast or rearranged stored as plain weights."""
     made = deepcopy(model)
     known = {weight.name: weight for weight in made.graph.initializer}
     left = []

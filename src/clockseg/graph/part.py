@@ -147,11 +147,7 @@ class GraphFusion:
 
 @dataclass(frozen=True)
 class Pick:
-    """A part that computes nothing: from a value, the tensors of these names.
-
-    >>> Pick(("a",))({"a": 1, "b": 2})
-    {'a': 1}
-    """
+    """A part that computes nothing: from a value, the tensors of these names."""
 
     names: tuple[str, ...]
 
@@ -165,8 +161,6 @@ class AsFloats:
 
     Bytes become (byte - ``zero``) * ``scale``; bf16, which numpy doesn't know, becomes float32.
 
-    >>> AsFloats("a")({"a": np.ones(2, np.float32)}).dtype
-    dtype('float32')
     >>> AsFloats("a", np.float32(0.5), np.uint8(128))({"a": np.array([128, 130], np.uint8)})
     array([0., 1.], dtype=float32)
     """

@@ -44,13 +44,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Load:
-    """The work of a graph's nodes (any unit), as far as ``output`` needs it.
-
-    >>> nodes = (Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",)))
-    >>> load = Load(Graph(nodes, ("x",), work={"a": 1.0, "b": 6.0, "y": 1.0}), "y")
-    >>> load.made_by["b"]
-    0.875
-    """
+    """The work of a graph's nodes (any unit), as far as ``output`` needs it."""
 
     graph: Graph
     output: str
@@ -187,10 +181,6 @@ def grids(graph: Graph) -> dict[str, Grid]:
     Maps are [1, c, h, w] or [1, h, w, c], tokens [1, n, c] or the like. Only a node that rearranges, or whose output has
     another rank, moves positions to other axes: at some sizes a map in one layout has the shape of another map in the
     other. A change of size by a whole factor is one of stride; any other is padding or cropping.
-
-    >>> nodes = (Node("a", ("x",), ("a",)), Node("t", ("a",), ("t",), REARRANGE))
-    >>> grids(Graph(nodes, ("x",), shapes={"x": (1, 3, 64, 96), "a": (1, 8, 16, 24), "t": (1, 384, 8)}))["t"]
-    Grid(stride=4, rows=16, columns=24, axes=(1,))
     """
     shapes = graph.shapes
     found = {name: Grid(1, shapes[name][-2], shapes[name][-1]) for name in graph.inputs}

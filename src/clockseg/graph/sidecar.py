@@ -239,12 +239,7 @@ def read(path: Path) -> Sidecar:
 
 
 def dump(sidecar: Sidecar) -> str:
-    """Return the sidecar as JSON text.
-
-    >>> sidecar = Sidecar("tiny", Input("x", 64, 48), "y", (("a",), ("b",)), classes=("sky", "road"))
-    >>> parse(dump(sidecar), source="tiny.json") == sidecar
-    True
-    """
+    """Return the sidecar as JSON text, which ``parse`` reads."""
     data: dict[str, Any] = {"format": FORMAT}
     data |= {key: value for key, value in dataclasses.asdict(sidecar).items() if value not in ((), None)}
     return json.dumps(data, indent=1) + "\n"

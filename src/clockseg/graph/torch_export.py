@@ -46,9 +46,6 @@ def pick(value: Any, output: str | None = None) -> Tensor:
 
     ``output``: a key, an index or a field's name, dotted for what lies deeper ("aux.0"). Without it "out" or "logits",
     else the only tensor there is.
-
-    >>> pick({"out": torch.ones(1), "aux": torch.zeros(1)}).item(), pick((1, [torch.ones(2)]), "1.0").shape
-    (1.0, torch.Size([2]))
     """
     if isinstance(value, Tensor):
         if output:
@@ -108,10 +105,7 @@ MULTIPLES = (2, 4, 8, 16, 32, 64)
 
 
 def check_shape(module: nn.Module, example: Tensor) -> None:
-    """Raise ``NetworkError`` with the nearest size that ``module`` takes, if it fails on a frame of the shape of ``example``.
-
-    >>> check_shape(nn.Conv2d(3, 4, 1), torch.zeros(1, 3, 8, 8))
-    """
+    """Raise ``NetworkError`` with the nearest size that ``module`` takes, if it fails on a frame of the shape of ``example``."""
     reason = _failure(module, example, example.shape)
     if reason is None:
         return
@@ -175,12 +169,7 @@ def _write_nothing(graph: fx.Graph) -> bool:
 
 
 def operation(node: fx.Node) -> str:
-    """Return the name of a node's operation without its overload, such as ``conv2d``.
-
-    >>> graph = fx.Graph()
-    >>> operation(graph.call_function(torch.ops.aten.relu.default, (graph.placeholder("x"),)))
-    'relu'
-    """
+    """Return the name of a node's operation without its overload, such as ``conv2d``."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
         return str(target._schema.name.rpartition("::")[2])

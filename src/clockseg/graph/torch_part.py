@@ -44,21 +44,13 @@ Run: TypeAlias = Callable[["TorchPart", tuple[int, ...], Sequence[Tensor]], Tens
 """Computes a part, for frames of a size, from its inputs in their order."""
 
 
-def _after_fork() -> None:
-    """Compute on one thread in a forked child: torch would wait for ever for the parent's other threads."""
-    torch.set_num_threads(1)
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    # In a forked child torch would wait for ever for the parent's other threads.
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 def device_called(name: str) -> torch.device:
-    """Return the device of that name, such as cpu or cuda:0; ``UsageError`` if it isn't there.
-
-    >>> device_called("cpu")
-    device(type='cpu')
-    """
+    """Return the device of that name, such as cpu or cuda:0; ``UsageError`` if it isn't there."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
@@ -260,11 +252,7 @@ def _laid_out(name: str, given: Tensor) -> Tensor:
 
 
 def array(map: Any) -> Array:
-    """Return a map as a numpy array; in f32 where numpy lacks the type.
-
-    >>> array(torch.ones(2, dtype=torch.bfloat16)).dtype
-    dtype('float32')
-    """
+    """Return a map as a numpy array; in f32 where numpy lacks the type."""
     if isinstance(map, Tensor):
         map = (map.float() if map.dtype == torch.bfloat16 else map).numpy(force=True)
     found: Array = map
