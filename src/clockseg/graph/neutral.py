@@ -34,7 +34,7 @@ Kind = tuple[str, int | None]
 OTHER: Kind = ("", None)
 
 
-def convolution(
+def conv_kind(
     given: Sequence[int], weights: Sequence[int], groups: int, strides: Sequence[int], pads: Sequence[int] | str
 ) -> Kind:
     """Return the kind of a convolution of maps of shape ``given`` with weights [channels out, channels in / groups, ..]."""

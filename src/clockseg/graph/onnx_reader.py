@@ -15,30 +15,16 @@ from clockseg.files import whole
 from clockseg.graph import sidecar
 from clockseg.graph.cost import node_work
 from clockseg.graph.limits import check_bytes, check_nodes
-from clockseg.graph.neutral import (
-    CONCAT,
-    CROP,
-    ENLARGE,
-    OTHER,
-    POINT,
-    PRODUCT,
-    REARRANGE,
-    Graph,
-    Kind,
-    Node,
-    convolution,
-)
+from clockseg.graph.neutral import CONCAT, CROP, ENLARGE, OTHER, POINT, PRODUCT, REARRANGE, Graph, Kind, Node, conv_kind
 from clockseg.graph.nodes import attribute, in_order, reads, upgraded
-from clockseg.graph.quantized import reading
 from clockseg.graph.sidecar import Sidecar
-from clockseg.graph.static import Static
+from clockseg.graph.static import Static, passed_as
 
-_KINDS = {
-    POINT: "Softmax LogSoftmax Sigmoid ArgMax Cast Identity Squeeze Unsqueeze",
-    CROP: "Slice",
-    REARRANGE: "Flatten Reshape Transpose",
+_KIND = {
+    "Slice": CROP,
+    **dict.fromkeys(("ArgMax", "Cast", "Identity", "LogSoftmax", "Sigmoid", "Softmax", "Squeeze", "Unsqueeze"), POINT),
+    **dict.fromkeys(("Flatten", "Reshape", "Transpose"), REARRANGE),
 }
-_KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 """Operator -> its kind, for those of one kind whatever they read."""
 _ARITHMETIC = ("Add", "Div", "Mul", "Sub")
 
@@ -86,7 +72,7 @@ def _linear(static: Static, node: onnx.NodeProto) -> Kind:
     if node.op_type == "Conv":
         shapes = static.shape(node.input[0]), static.shape(weights)
         options = (attribute(node, name, default) for name, default in (("group", 1), ("strides", []), ("pads", [])))
-        return convolution(*shapes, *options)
+        return conv_kind(*shapes, *options)
     if node.op_type == "Gemm":
         return OTHER if attribute(node, "transA", 0) else (PRODUCT, 1)
     rank = len(static.shape(node.input[0]))
@@ -178,14 +164,13 @@ def _kept_outside(model: onnx.ModelProto) -> Iterator[external_data_helper.Exter
 
 def neutral(static: Static, frame: str) -> Graph:
     """Convert a static graph to the cut rule's, with the input ``frame``; quantizing is part of making or reading a map."""
-    seen = reading(static)
-    nodes = tuple(
-        Node(node.name, seen.all(reads(node)), seen.all(node.output), *kind(static, node))
-        for node in static.nodes
-        if node.name not in seen.left_out
-    )
+    passed, nodes = passed_as(static), list[Node]()
+    for node in static.nodes:
+        inputs, outputs = (tuple(passed.get(one, one) for one in ends if one) for ends in (reads(node), node.output))
+        if inputs[:1] != outputs[:1]:
+            nodes.append(Node(node.name, inputs, outputs, *kind(static, node)))
     integers = frozenset(name for name, (stored, _) in static.types.items() if stored in _WHOLE)
-    return Graph(nodes, (frame,), integers, static.shapes, node_work(static))
+    return Graph(tuple(nodes), (frame,), integers, static.shapes, node_work(static))
 
 
 def write_network(model: onnx.ModelProto, said: Sidecar, out: Path) -> None:

@@ -18,11 +18,10 @@ from clockseg.graph import onnx_reader
 from clockseg.graph.extraction import SCORES, applied, built, extract, with_frame, with_labels
 from clockseg.graph.nodes import with_sides
 from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphFusion, GraphPart, Pick
-from clockseg.graph.quantized import floats_of, reading
 from clockseg.graph.rule import Division, StageCut, divide
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.split import rewritten, splits
-from clockseg.graph.static import Static, declared_shape, fix
+from clockseg.graph.static import Static, declared_shape, fix, floats_of, passed_as
 from clockseg.types import Size
 
 _SIZES = 2
@@ -39,7 +38,8 @@ def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, frames: bool
     original = _Source(sidecar, _at(model, sidecar), frames)
     static = original.at(size)
     _check(sidecar, static)
-    sidecar = replace(sidecar, cuts=tuple(reading(static).all(cut) for cut in sidecar.cuts))
+    passed = passed_as(static)
+    sidecar = replace(sidecar, cuts=tuple(tuple(passed.get(one, one) for one in cut) for cut in sidecar.cuts))
     graph = onnx_reader.neutral(static, sidecar.input.name)
     plan = splits(graph, sidecar.cuts, output=sidecar.output)
     split = lru_cache(_SIZES)(lambda size: applied(original.at(size), plan))

@@ -17,8 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError
 from clockseg.graph.limits import check_tensor
-from clockseg.graph.nodes import attribute, computed, is_diagonal, opset, reads, renamed
-from clockseg.graph.quantized import name_bytes
+from clockseg.graph.nodes import attribute, captured, computed, is_diagonal, opset, readers_of, reads, renamed
+from clockseg.graph.part import AsFloats
 from clockseg.types import Array
 
 MOST_FOLDED = 4096
@@ -50,7 +50,7 @@ TypeShape = tuple[int, tuple[int, ...]]
 class Static:
     """A graph at a fixed input size: nodes that remain, constants, and the type and shape of every tensor.
 
-    ``floats``: tensors that are read from outside as they are; of others, where quantized, the bytes (``quantized``).
+    ``floats``: tensors that are read from outside as they are; of others, where quantized, the bytes.
     """
 
     nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -111,7 +111,7 @@ def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], *, floats: I
             found.types[value.name] = (value.type.tensor_type.elem_type, _input_shape(value, shapes))
     for node in graph.node:
         walk(found, node)
-    name_bytes(found)
+    _name_bytes(found)
     return found
 
 
@@ -276,3 +276,70 @@ def _known(made: onnx.TypeProto) -> TypeShape | None:
     if not tensor.HasField("shape") or any(not dim.HasField("dim_value") for dim in tensor.shape.dim):
         return None
     return tensor.elem_type, tuple(dim.dim_value for dim in tensor.shape.dim)
+
+
+# A quantized network says a map three times: x in float, its bytes q, and d, the bytes as floats again, which is what is read
+# further on. What passes from part to part is the bytes: a quarter of the memory, and the next part computes in 8 bits from its
+# first layer on. So that a cut at x goes on being a cut at x, the bytes take its name where nothing else reads x, and
+# dequantizing belongs to whoever reads. Where something does read x in float, x passes, and quantizing belongs to whoever reads,
+# too.
+TO_BYTES, TO_FLOATS = "QuantizeLinear", "DequantizeLinear"
+_FLOAT = ".float"
+"""The suffix of the name of a map whose bytes have taken its own."""
+
+
+def _name_bytes(static: Static) -> None:
+    """Let the bytes of each map of which nothing else is read take its name; ``static.floats`` keep theirs."""
+    # What subgraphs read goes by the name it has.
+    static.floats |= {name for node in static.nodes for name in captured(node)}
+    made = {tensor for node in static.nodes for tensor in node.output}
+    readers = readers_of(static.nodes)
+    new: dict[str, str] = {}
+    for node in static.nodes:
+        if node.op_type == TO_BYTES and node.input[0] != node.output[0] + _FLOAT:
+            floats, stored = node.input[0], node.output[0]
+            if floats in made and len(readers[floats]) == 1 and not static.floats & {floats, stored}:
+                new |= {floats: floats + _FLOAT, stored: floats}
+    static.nodes[:] = [
+        node if new.keys().isdisjoint((*node.input, *node.output)) else renamed([node], new)[0] for node in static.nodes
+    ]
+    static.types |= {to: static.types[name] for name, to in new.items()}
+
+
+def passed_as(static: Static) -> dict[str, str]:
+    """Map the tensors that don't pass between parts to those that pass in their place.
+
+    Quantizing and dequantizing are part of making or reading a map, wherever they can be: what such a node reads and what it
+    makes stand for the same.
+    """
+    readers = readers_of(static.nodes)
+    made: set[str] = set()
+    found: dict[str, str] = {}
+    for node in static.nodes:
+        there = node.output[0] if node.output else ""
+        if node.op_type == TO_BYTES and node.input[0] == there + _FLOAT:
+            found[node.input[0]] = there
+        elif there not in static.floats and (
+            (node.op_type == TO_BYTES and all(one.op_type == TO_FLOATS for one in readers.get(there, [])))
+            or (node.op_type == TO_FLOATS and node.input[0] in made)
+        ):
+            found[there] = found.get(node.input[0], node.input[0])
+        made.update(node.output)
+    return found
+
+
+def floats_of(static: Static, tensor: str) -> AsFloats:
+    """Return a function that reads ``tensor`` as floats, also if it holds bytes from one QuantizeLinear."""
+    node = next((node for node in static.nodes if tensor in node.output), None)
+    if node is None or node.op_type != TO_BYTES:
+        return AsFloats(tensor)
+    rank, axis = len(static.shape(tensor)), attribute(node, "axis", 1)
+    return AsFloats(tensor, *(_along(static.constant(name), axis, rank) for name in node.input[1:]))
+
+
+def _along(value: TensorProto | None, axis: int, rank: int) -> Array | None:
+    """Return ``value``, a number or one per channel, in a shape that multiplies a map of that rank."""
+    if value is None:
+        return None
+    array: Array = numpy_helper.to_array(value)
+    return array.reshape([-1 if place == axis % rank else 1 for place in range(rank)])

@@ -13,19 +13,7 @@ from torch import Tensor, fx, nn
 
 from clockseg.errors import NetworkError
 from clockseg.graph import cost
-from clockseg.graph.neutral import (
-    CONCAT,
-    CROP,
-    ENLARGE,
-    OTHER,
-    POINT,
-    PRODUCT,
-    REARRANGE,
-    Graph,
-    Kind,
-    Node,
-    convolution,
-)
+from clockseg.graph.neutral import CONCAT, CROP, ENLARGE, OTHER, POINT, PRODUCT, REARRANGE, Graph, Kind, Node, conv_kind
 from clockseg.graph.part import IMAGE
 from clockseg.graph.rule import nearest_tensors
 from clockseg.graph.torch_export import INNER, exported, operation
@@ -131,7 +119,7 @@ def kind_of(node: fx.Node) -> Kind:
         return PRODUCT, len(shape(node.args[0])) - 1
     if name == "conv2d":
         stride, padding, groups = _argument(node, 3, [1, 1]), _argument(node, 4, [0, 0]), _argument(node, 6, 1)
-        return convolution(shape(node.args[0]), shape(node.args[1]), groups, stride, padding)
+        return conv_kind(shape(node.args[0]), shape(node.args[1]), groups, stride, padding)
     if name == "conv_transpose2d":
         groups, channels = _argument(node, 6, 1), shape(node.args[0])[1]
         alone = groups == channels == shape(node)[1] and _elements(node) > _elements(node.args[0])

@@ -30,7 +30,7 @@ from clockseg.graph.extraction import split_model
 from clockseg.graph.nodes import OPSET, attribute, folded, is_diagonal, upgraded
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.part import IMAGE, Tensors
-from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
+from clockseg.graph.static import TO_BYTES, TO_FLOATS
 from clockseg.libraries import onnxruntime, silent_logs
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import WorkingSize, assemble, framing, read
