@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from clockseg.instances.matching import assignment
+from clockseg.instances.network import assignment
 from clockseg.types import Array
 
 LEAST = 0.5

@@ -15,10 +15,9 @@ from blobs import NAMES, SIZE, Disc, blob_model, check_coco, found_masks, scene,
 from clockseg.cli.main import main
 from clockseg.errors import NetworkError, UsageError
 from clockseg.instances.heads import Head
-from clockseg.instances.matching import assignment
+from clockseg.instances.network import assignment
 from clockseg.instances.recognising import recognise
-from clockseg.instances.sets import Instances
-from clockseg.instances.writing import decoded, encoded
+from clockseg.instances.sets import Instances, decoded, encoded
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.source import NOTHING_SAID, Said
 from clockseg.showing.kind import kind_of

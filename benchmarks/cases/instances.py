@@ -27,7 +27,7 @@ from benchmarks.measuring import clockseg as clockseg_command
 from benchmarks.measuring import took, turns
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_data
-from clockseg.instances.matching import assignment
+from clockseg.instances.network import assignment
 from clockseg.instances.sets import Instances, box_overlaps
 from clockseg.networks.cutting import cut_network
 from clockseg.video import OverlayWriter

@@ -133,12 +133,7 @@ def _best(scores: Array, least: float, most: int) -> Array:
 
 
 def suppressed(boxes: Array, classes: Array, scores: Array, overlap: float) -> Array:
-    """Return the indices of boxes, sorted by score, that no better box of their class overlaps by more than ``overlap``.
-
-    >>> boxes = np.float32([[0, 0, 9, 9], [0, 0, 9, 8], [0, 0, 9, 9]])
-    >>> suppressed(boxes, np.array([1, 1, 2]), np.array([0.9, 0.8, 0.7]), 0.5).tolist()
-    [0, 2]
-    """
+    """Return the indices of boxes, sorted by score, that no better box of their class overlaps by more than ``overlap``."""
     sides = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
     found = opencv().dnn.NMSBoxesBatched(sides.tolist(), scores.tolist(), classes.tolist(), -1.0, overlap)
     return np.asarray(found, np.int64).reshape(-1)[:MOST]
@@ -157,11 +152,7 @@ def is_channels_first(rows: tuple[int, ...], cells: tuple[int, ...]) -> bool:
 
 
 def anchors_of(cells: tuple[int, ...]) -> int:
-    """Return the number of cells of a YOLO at strides 8, 16 and 32; ``cells``: height and width at stride 4.
-
-    >>> anchors_of((160, 160))
-    8400
-    """
+    """Return the number of cells of a YOLO at strides 8, 16 and 32; ``cells``: height and width at stride 4."""
     return sum(-(-cells[0] // step) * -(-cells[1] // step) for step in (2, 4, 8))
 
 

@@ -1,13 +1,14 @@
 """Instance networks: one stage, whose output is decoded into ``Instances``, which are followed from frame to frame.
 
-The network runs on key frames, and masks are held, warped, or made from both sides in between.
+The network runs on key frames, and masks are held, warped, or made from both sides in between. Identities are kept where the
+masks of two key frames overlap and classes agree.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,8 +23,8 @@ from clockseg.errors import UsageError
 from clockseg.graph.part import IMAGE
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.instances.heads import Head
-from clockseg.instances.matching import Tracker
-from clockseg.instances.sets import INSIDE, InstanceMaps, Instances
+from clockseg.instances.sets import INSIDE, InstanceMaps, Instances, box_overlaps, overlaps
+from clockseg.libraries import opencv
 from clockseg.showing.maps import Maps, blended
 from clockseg.showing.stream import Interpolated, Seen, Shown, Stream, with_seconds
 from clockseg.types import Array, Image, Size
@@ -34,6 +35,12 @@ EXPLAINED = 0.5
 """Share of a moved mask that motion has to explain; with less, the instance ends."""
 RESIDUAL = 24
 """Grey levels of the motion-compensated residual up to which motion explains a pixel."""
+LEAST_OVERLAP = 0.1
+"""Smallest overlap of two boxes that may be the same instance."""
+PATIENCE = 3
+"""Key frames in a row that may lack an instance before its identity is given up."""
+LOST = 0.5
+"""The weight of the overlap with a box expected at constant velocity, for instances out of sight: that of masks counts fully."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,79 @@ def instance_network(
     said = Sidecar(name, Input(IMAGE, 1, 1), STAGE, ((STAGE,),), (STAGE,), classes=tuple(classes))
     stages = (Stage(STAGE, function, scores=None),)
     return StagedNetwork(name, stages, restore=Decoding(None, lambda size: size), sidecar=said)
+
+
+def assignment(gains: Array) -> list[tuple[int, int]]:
+    """Return the pairs (row, column) with the largest sum of ``gains`` [n, m], at most one a row and a column; exact.
+
+    It is the transport of one unit from each row to a column (Rubner et al., The Earth Mover's Distance, IJCV 2000).
+    """
+    if not gains.size:
+        return []
+    cv2, cost = opencv(), np.float32(gains.max() - gains)
+    rows, columns = (np.ones((count, 1), np.float32) for count in gains.shape)
+    _, _, flow = cv2.EMD(rows, columns, cv2.DIST_USER, cost)
+    return [(int(row), int(column)) for row, column in np.argwhere(flow > 0.5)]
+
+
+@dataclass(frozen=True)
+class Track:
+    """The class of an identity, its last box, its change per frame, the frame of that box, and the key frames that lacked it since."""
+
+    kind: int
+    box: Array
+    velocity: Array
+    frame: int
+    missed: int = 0
+
+
+@dataclass
+class Tracker:
+    """Identities from key frame to key frame, counted from 1.
+
+    ``tracks``: by identity; ``most``: the highest that was given; ``frame``: the number of the current frame, which the caller
+    counts.
+    """
+
+    tracks: dict[int, Track] = field(default_factory=dict)
+    most: int = 0
+    frame: int = 0
+
+    def see(self, found: Instances, expected: Instances | None) -> Instances:
+        """Return the instances of a key frame with identities.
+
+        ``expected``: those of the key frame before, moved to this one, None if nothing is known (the first frame, a cut).
+        """
+        if expected is None or (expected.soft.shape[:2] != found.soft.shape[:2]):
+            expected, self.tracks = found.only(slice(0)), {}
+        known, tracks = list(self.tracks), list(self.tracks.values())
+        boxes = np.array([track.box + track.velocity * (self.frame - track.frame) for track in tracks]).reshape(-1, 4)
+        gains = LOST * box_overlaps(boxes, found.boxes)
+        for one, seen in zip(map(int, expected.ids), overlaps(expected.soft, found.soft), strict=True):
+            row = known.index(one)
+            gains[row] = np.maximum(gains[row], seen)
+        kinds = np.array([track.kind for track in tracks], np.int64)
+        gains = np.where((kinds[:, None] == found.classes[None]) & (gains >= LOST * LEAST_OVERLAP), gains, 0)
+        ids = np.zeros(len(found), np.int64)
+        for row, column in assignment(gains):
+            if gains[row, column] > 0:
+                ids[column] = known[row]
+        new = ids == 0
+        ids[new] = self.most + 1 + np.arange(new.sum())
+        self.most += int(new.sum())
+        made = replace(found, ids=ids)
+        self._keep(made)
+        return made
+
+    def _keep(self, found: Instances) -> None:
+        missing = {one: replace(track, missed=track.missed + 1) for one, track in self.tracks.items()}
+        now = {}
+        for one, kind, box in zip(map(int, found.ids), map(int, found.classes), found.boxes, strict=True):
+            last = self.tracks.get(one)
+            passed = 0 if last is None else self.frame - last.frame
+            velocity = np.zeros(4) if last is None or passed <= 0 else (box - last.box) / passed
+            now[one] = Track(kind, box, velocity, self.frame)
+        self.tracks = {one: track for one, track in missing.items() if track.missed <= PATIENCE} | now
 
 
 class Held(Stream):

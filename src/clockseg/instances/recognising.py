@@ -112,11 +112,7 @@ def output_shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
 
 
 def shown(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """Return shapes as text.
-
-    >>> shown({"a": (1, 0, 4)})
-    'a [1, ?, 4]'
-    """
+    """Return shapes as text, such as ``boxes [1, ?, 4]``."""
     return ", ".join(f"{name} [{', '.join(str(side or '?') for side in shape)}]" for name, shape in shapes.items())
 
 

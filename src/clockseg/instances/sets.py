@@ -1,8 +1,9 @@
-"""The instances of one frame, and their masks as maps that are warped and averaged like any other."""
+"""The instances of one frame, their masks as maps that are warped and averaged, and as the run lengths of COCO in JSON lines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from clockseg.carry.motion import Motion
 from clockseg.libraries import opencv
 from clockseg.showing.maps import Maps, Part
-from clockseg.types import Array, Size
+from clockseg.types import Array, Labels, Size
 
 INSIDE = 0.5
 """A pixel belongs to an instance from this value of its mask on."""
@@ -133,11 +134,7 @@ def _placed(maps: Maps, order: dict[int, int]) -> Array:
 
 
 def within(mask: Array) -> tuple[slice, slice]:
-    """Return the rows and columns in which a mask, bool [h, w], lies.
-
-    >>> within(np.array([[False, False, False], [False, True, True]]))
-    (slice(1, 2, None), slice(1, 3, None))
-    """
+    """Return the rows and columns in which a mask, bool [h, w], lies."""
     left, top, width, height = opencv().boundingRect(np.ascontiguousarray(mask).view(np.uint8))
     return slice(top, top + height), slice(left, left + width)
 
@@ -162,11 +159,7 @@ def without_specks(soft: Array) -> Array:
 
 
 def overlaps(first: Array, second: Array) -> Array:
-    """Return the intersection over union of each pair of masks, [h, w, n] and [h, w, m]: float32 [n, m].
-
-    >>> overlaps(np.float32([[[1], [1]]]), np.float32([[[1, 0], [0, 1]]])).tolist()
-    [[0.5, 0.5]]
-    """
+    """Return the intersection over union of each pair of masks, [h, w, n] and [h, w, m]: float32 [n, m]."""
     cells = first.shape[0] * first.shape[1]
     one, other = ((masks.reshape(cells, masks.shape[2]) >= INSIDE).astype(np.float32) for masks in (first, second))
     both = one.T @ other
@@ -175,13 +168,85 @@ def overlaps(first: Array, second: Array) -> Array:
 
 
 def box_overlaps(first: Array, second: Array) -> Array:
-    """Return the intersection over union of each pair of boxes, [n, 4] and [m, 4]: [n, m].
-
-    >>> box_overlaps(np.float32([[0, 0, 2, 1]]), np.float32([[1, 0, 2, 1]])).tolist()
-    [[0.5]]
-    """
+    """Return the intersection over union of each pair of boxes, [n, 4] and [m, 4]: [n, m]."""
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     both = np.clip(high - low, 0, None).prod(axis=2)
     areas = [np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1) for boxes in (first, second)]
     return np.asarray(both / np.maximum(areas[0][:, None] + areas[1][None] - both, 1e-9))
+
+
+def encoded(mask: Array) -> dict[str, Any]:
+    """Return a mask, bool [h, w], as COCO's compressed run-length encoding: {"size": [h, w], "counts": text}.
+
+    Runs go down the columns, the first one is of pixels outside; from the fourth on, each is told by its difference to the one
+    two before. Numbers are written in groups of five bits, the lowest first (``rleToString`` of the COCO API).
+
+    >>> encoded(np.array([[0, 1], [0, 1]], bool))
+    {'size': [2, 2], 'counts': '22'}
+    """
+    mask = np.asarray(mask, bool)
+    columns = within(mask)[1]
+    changes = np.nonzero(np.diff(mask[:, columns].ravel(order="F"), prepend=False, append=False))[0]
+    changes += columns.start * mask.shape[0]
+    end = [] if changes.size and changes[-1] == mask.size else [mask.size]
+    runs = np.diff(np.concatenate([[0], changes, end])).astype(np.int64).tolist()
+    text = []
+    for index, run in enumerate(runs):
+        number = run - runs[index - 2] if index > 2 else run
+        more = True
+        while more:
+            bits = number & 31
+            number >>= 5
+            more = number != (-1 if bits & 16 else 0)
+            text.append(chr(bits + 48 + (32 if more else 0)))
+    return {"size": list(mask.shape), "counts": "".join(text)}
+
+
+def decoded(told: dict[str, Any]) -> Array:
+    """Return the mask, bool [h, w], of a run-length encoding as ``encoded`` makes it."""
+    runs: list[int] = []
+    number = shift = 0
+    for character in told["counts"]:
+        bits = ord(character) - 48
+        number |= (bits & 31) << shift
+        shift += 5
+        if not bits & 32:
+            number -= (1 << shift) if bits & 16 else 0
+            runs.append(number + runs[-2] if len(runs) > 2 else number)
+            number = shift = 0
+    height, width = told["size"]
+    inside = np.arange(len(runs)) % 2 == 1
+    return np.repeat(inside, runs).reshape(height, width, order="F")
+
+
+def instance_line(frame: int, found: Instances, names: Sequence[str]) -> str:
+    """Return one line of ``instances.jsonl``, without its line break.
+
+    Each instance has the fields of COCO results (``category_id``, ``score``, ``bbox`` as left, top, width and height,
+    ``segmentation``), the name of its class, and its identity as ``track_id``.
+    """
+    entries = []
+    for index in range(len(found)):
+        left, top, right, bottom = (round(float(side), 2) for side in found.boxes[index])
+        kind = int(found.classes[index])
+        entries.append(
+            {
+                "image_id": frame,
+                "track_id": int(found.ids[index]),
+                "category_id": kind,
+                "category": names[kind] if 0 <= kind < len(names) else f"class {kind}",
+                "score": round(float(found.scores[index]), 4),
+                "bbox": [left, top, round(right - left, 2), round(bottom - top, 2)],
+                "segmentation": encoded(found.mask(index)),
+            }
+        )
+    return json.dumps({"frame": frame, "size": list(found.size), "instances": entries}, allow_nan=False)
+
+
+def class_map(entries: Iterable[dict[str, Any]], size: Size) -> Labels:
+    """Return the ids of the classes of instances as ``read_instances`` gives them, uint8 [H, W], 255 outside; ``size``: (W, H)."""
+    found: Labels = np.full((size[1], size[0]), 255, np.uint8)
+    for one in sorted(entries, key=lambda one: float(one["score"])):
+        found[one["mask"]] = one["category_id"]
+    return found

@@ -18,8 +18,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.errors import NetworkError, UsageError
 from clockseg.instances.drawing import drawn
-from clockseg.instances.sets import Instances
-from clockseg.instances.writing import instance_line
+from clockseg.instances.sets import Instances, instance_line
 from clockseg.networks.framing import check_frame
 from clockseg.networks.load import load
 from clockseg.showing.kind import kind_of

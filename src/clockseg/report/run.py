@@ -14,7 +14,7 @@ import numpy as np
 
 from clockseg.errors import DataError
 from clockseg.files import from_printable, whole
-from clockseg.instances.writing import class_map
+from clockseg.instances.sets import class_map
 from clockseg.segmenting.results import (
     FILES,
     SUMMARY,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.errors import DataError, UsageError
-from clockseg.instances.writing import decoded
+from clockseg.instances.sets import decoded
 from clockseg.segmenting.manifest import MANIFEST, read_text, writing
 from clockseg.showing.kind import Kind
 from clockseg.types import Array, Labels

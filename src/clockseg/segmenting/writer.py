@@ -20,8 +20,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Record
 from clockseg.files import printable
 from clockseg.instances.drawing import drawn as with_instances
-from clockseg.instances.sets import Instances
-from clockseg.instances.writing import instance_line
+from clockseg.instances.sets import Instances, instance_line
 from clockseg.segmenting.results import FILES, folder_name, free_name
 from clockseg.showing.kind import kind_of
 from clockseg.types import Array, Size
