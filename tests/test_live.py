@@ -19,9 +19,8 @@ from clockseg import UsageError, VideoError
 from clockseg.clocks import Decision, Tick, Watch
 from clockseg.live import OnTime, Room, source
 from clockseg.live.channel import Delays
-from clockseg.live.connection import Arrived, Connection, paced, parsed_options
 from clockseg.live.feed import Feed, backoff
-from clockseg.live.source import SCHEMES
+from clockseg.live.sources import SCHEMES, Arrived, Connection, paced, parsed_options
 from clockseg.video import Frame
 
 

@@ -27,7 +27,7 @@ from clockseg.live.board import HISTORY, Board
 from clockseg.live.channel import Channel, Shown
 from clockseg.live.feed import Feed
 from clockseg.live.server import Address, parse_address, serving
-from clockseg.live.source import source
+from clockseg.live.sources import source
 from clockseg.video import Frame
 from networks import write_tiny
 from video_making import picture

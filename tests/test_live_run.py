@@ -35,10 +35,9 @@ from clockseg.cli.live import table
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.live import Until, live
 from clockseg.live.channel import Channel
-from clockseg.live.connection import Arrived
 from clockseg.live.feed import Feed
 from clockseg.live.run import LiveResult
-from clockseg.live.source import source
+from clockseg.live.sources import Arrived, source
 from clockseg.video import Frame
 from networks import write_tiny
 from signalling import as_in_a_terminal
@@ -292,7 +291,7 @@ class TestLive:
 
     @pytest.mark.parametrize("scheme", ["http", "rtsp", "tcp"])
     def test_a_silent_host_is_given_up_at_once(self, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
-        monkeypatch.setattr("clockseg.live.connection.SILENCE_SECONDS", 0.5)
+        monkeypatch.setattr("clockseg.live.sources.SILENCE_SECONDS", 0.5)
         told: list[str] = []
         with socket.create_server(("127.0.0.1", 0)) as server:
             address = f"{scheme}://127.0.0.1:{server.getsockname()[1]}/live.ts"
@@ -301,6 +300,7 @@ class TestLive:
 
     def test_refused(self, drive: Path, tmp_path: Path) -> None:
         for sources, options, match in (
+            ([], {}, "no source. Give a video file"),
             (["-", "-"], {}, "one standard input"),
             ([str(drive)], {"latency_seconds": -1.0}, "latency"),
             ([str(drive)], {"carry": parse_carry("warp(codec)")}, "estimator flow"),

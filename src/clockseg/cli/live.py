@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clockseg.clockwork.schedule import Schedule
     from clockseg.live.channel import Channel, Shown
     from clockseg.live.run import LiveResult
-    from clockseg.live.source import Source
+    from clockseg.live.sources import Source
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
@@ -95,7 +95,7 @@ def _add_output_options(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Process the sources; 1 if one was given up."""
     from clockseg.live import Until, live
-    from clockseg.live.connection import parsed_options
+    from clockseg.live.sources import parsed_options
 
     if args.write and args.out is None:
         raise UsageError("--write needs a folder to write to. Add --out DIR.")
@@ -146,7 +146,7 @@ def _board(args: argparse.Namespace, net: StagedNetwork, name: str | None, stack
         return None
     from clockseg.live.board import Board
     from clockseg.live.server import parse_address, serving
-    from clockseg.live.source import source
+    from clockseg.live.sources import source
 
     board = Board(net, [source(text).name for text in args.sources], name or "on time")
     url = stack.enter_context(serving(board, parse_address(args.serve)))

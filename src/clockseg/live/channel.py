@@ -14,9 +14,8 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import ClocksegError
-from clockseg.live.connection import Arrived
 from clockseg.live.feed import Feed
-from clockseg.live.source import Source
+from clockseg.live.sources import Arrived, Source
 from clockseg.segmenting.figures import Figures, run_facts
 from clockseg.showing.stream import Shown as Output
 from clockseg.showing.stream import stream
@@ -32,14 +31,7 @@ _MICROSECOND = Fraction(1, 1_000_000)
 
 
 class Delays:
-    """Counts of delays in seconds, each to three digits, so that memory is bounded however many there are.
-
-    >>> delays = Delays()
-    >>> for milliseconds in range(1, 101):
-    ...     delays.add(milliseconds / 1000)
-    >>> len(delays), delays.quantile(0.5), delays.quantile(0.99), delays.facts()["most"]
-    (100, 0.05, 0.099, 100.0)
-    """
+    """Counts of delays in seconds, each to three digits, so that memory is bounded however many there are."""
 
     def __init__(self) -> None:
         self._counts = Counter[float]()

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Literal, get_args
 
 from clockseg.errors import UsageError, VideoError
-from clockseg.live.connection import Arrived, Connection
+from clockseg.live.sources import Arrived, Connection
 from clockseg.video import InputChanged
 
 Pause = Callable[[float], bool]
@@ -28,9 +28,6 @@ def backoff(tries: int) -> float:
     """Return the seconds to wait after ``tries`` failed tries in a row: doubling from 0.5 to 30, less up to a quarter at random.
 
     The randomness keeps sources that lost one server at the same moment from returning to it at the same moment.
-
-    >>> [0.75 * full <= backoff(tries) <= full for tries, full in ((0, 0.5), (3, 4.0), (1000, 30.0))]
-    [True, True, True]
     """
     # A power of a long outage would overflow.
     return min(30.0, 0.5 * 2.0 ** min(tries, 64)) * random.uniform(0.75, 1.0)

@@ -16,11 +16,7 @@ FRESH = 0.8
 
 
 class Room(NamedTuple):
-    """Time available: 1 / ``fps`` seconds for the mean frame, and ``left_seconds`` of ``latency_seconds`` for this one.
-
-    >>> Room(fps=37.5, left_seconds=0.06, latency_seconds=0.1).fps
-    37.5
-    """
+    """Time available: 1 / ``fps`` seconds for the mean frame, and ``left_seconds`` of ``latency_seconds`` for this one."""
 
     fps: float
     left_seconds: float

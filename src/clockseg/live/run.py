@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from clockseg.carry import Carry, Codec, Flow, Interpolate, Warp, at_once
 from clockseg.clocks.rates import carried
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
+from clockseg.clockwork.trace import Record
 from clockseg.errors import DataError, UsageError
 from clockseg.files import MAX_PIXELS
 from clockseg.live.channel import Channel, Shown
-from clockseg.live.connection import connect
 from clockseg.live.feed import Drop, Feed
 from clockseg.live.on_time import OnTime, Room
-from clockseg.live.recorder import Recorder
-from clockseg.live.source import ALLOWED, Source, source
-from clockseg.segmenting.results import free_name
-from clockseg.video import InputChanged
+from clockseg.live.sources import ALLOWED, Source, connect, source
+from clockseg.segmenting.results import ResultFolder, check_writes, free_name
+from clockseg.segmenting.writer import ResultWriter
+from clockseg.showing.kind import kind_of
+from clockseg.video import Background, Frame, InputChanged
 
 SHARE = 0.8
 """The share of the time between frames that the network may take; decoding, writing and showing need the rest."""
@@ -35,11 +37,7 @@ _LOOK_SECONDS, _PATIENCE_SECONDS = 0.1, 1.0
 
 @dataclass(frozen=True)
 class LiveResult:
-    """Result of a source: its summary (docs/live.md), its result folder if there is one, and the error if it was given up.
-
-    >>> LiveResult(source("-"), {"frames": 0}).error is None
-    True
-    """
+    """Result of a source: its summary (docs/live.md), its result folder if there is one, and the error if it was given up."""
 
     source: Source
     summary: dict[str, Any]
@@ -52,14 +50,62 @@ class Until:
     """The end of a run: after ``frames`` of each source, ``seconds`` (None: no limit), or when ``stop`` returns True.
 
     Seconds count from when the first frame was run, and until then from the start.
-
-    >>> Until(seconds=60).stop()
-    False
     """
 
     frames: int | None = None
     seconds: float | None = None
     stop: Callable[[], bool] = lambda: False
+
+
+class Recorder:
+    """The result folder of one source, with its trace and the kinds of files in ``write`` (as of ``segment``).
+
+    ``put`` every frame that was run, then ``publish``. If the encoder can't keep up, ``put`` waits, so that memory does not
+    grow. Leaving a ``with`` block removes what was not published.
+    """
+
+    def __init__(
+        self, folder: Path, source: Source, net: StagedNetwork, *, write: Sequence[str] = (), overwrite: bool = False
+    ) -> None:
+        self._writes = check_writes(("trace", *write), kind_of(net))
+        self._net = net
+        read = Path(source.given if source.kind == "file" else os.devnull)
+        ResultFolder(folder).check_free(overwrite=overwrite)
+        self._result = ResultFolder.begin(folder, read)
+        self._made = self._result.part / "live"
+        self._open = ExitStack()
+        self._writing: Background[Frame, Any, Record, Mapping[str, Any]] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            self._open.__exit__(*raised)
+        finally:
+            self._result.abandon()
+
+    def put(self, shown: Shown, fps: float) -> None:
+        """Write one more frame; ``fps``: the approximate frame rate of the source."""
+        if self._writing is None:
+            self._made.mkdir()
+            out = ResultWriter(self._made, self._writes, self._net, fps=Fraction(fps).limit_denominator(1000))
+            self._writing = self._open.enter_context(Background(self._open.enter_context(out).append))
+        latency = shown.latency_seconds
+        times = {
+            "arrived_seconds": round(shown.arrived_seconds, 6),
+            "latency_seconds": None if latency is None else round(latency, 6),
+            "dropped": shown.dropped,
+        }
+        self._writing.put(shown.frame, shown.output, shown.record, times)
+
+    def publish(self, summary: Mapping[str, Any]) -> Path | None:
+        """Complete the files, rename them into place, and return their folder; None if there was no frame."""
+        if self._writing is None:
+            return None
+        self._open.close()
+        self._result.publish(self._made, dict(summary))
+        return self._result.path
 
 
 def live(
@@ -91,13 +137,6 @@ def live(
     "latest" drops frames that would be later than that, for the newest; "all" runs every one. ``reconnect``: attempts in a
     row before a source is given up. ``out``: a folder for result folders, with the trace, the summary, and the kinds of files
     in ``write``. ``on_message`` is called (in any thread) with news of a source, ``on_frame`` with each output.
-
-    >>> from clockseg.clockwork.network import Stage
-    >>> live(StagedNetwork("one", (Stage("a", str.upper),)), [])
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL of http, https,
-    rtsp, rtsps, rtmp, rtmps, udp, rtp, tcp, srt.
     """
     found = [source(text) for text in sources]
     _check(found, latency_seconds, lookahead)
@@ -108,9 +147,11 @@ def live(
         channels = list[Channel]()
         made = partial(_schedule, schedule, carry, channels, latency_seconds)
         for one in found:
-            way_in = partial(connect, one, options=options, max_pixels=max_pixels)
-            say = partial(on_message, one)
-            feed = Feed(way_in, drop, latency_seconds=latency_seconds, changed=changed, tries=reconnect, on_message=say)
+            opening = partial(connect, one, options=options, max_pixels=max_pixels)
+            news = partial(on_message, one)
+            feed = Feed(
+                opening, drop, latency_seconds=latency_seconds, changed=changed, tries=reconnect, on_message=news
+            )
             channels.append(Channel(one, feed, net, made, began=began, lookahead=lookahead, limit=until.frames))
         stack.callback(_stop, channels)
         for number, shown in _outputs(channels, changed, until):
@@ -185,15 +226,7 @@ def _schedule(
 
 
 def _outputs(channels: Sequence[Channel], changed: threading.Condition, until: Until) -> Iterator[tuple[int, Shown]]:
-    """Run the channels until the run is to end, and yield each output with the number of its channel."""
-    turns = ((number, channels[number].step()) for number in _in_turn(channels, changed, until))
-    ends = ((number, channel.end()) for number, channel in enumerate(channels))
-    for number, shown in chain(turns, ends):
-        yield from ((number, one) for one in shown)
-
-
-def _in_turn(channels: Sequence[Channel], changed: threading.Condition, until: Until) -> Iterator[int]:
-    """Start the sources, and yield the number of the channel whose frame has waited longest, until the run is to end."""
+    """Run the frame that has waited longest until the run is to end; yield each output with the number of its channel."""
     for channel in channels:
         channel.feed.start()
     began, seconds = time.perf_counter(), math.inf if until.seconds is None else until.seconds
@@ -201,15 +234,18 @@ def _in_turn(channels: Sequence[Channel], changed: threading.Condition, until: U
     while not until.stop() and time.perf_counter() < began + seconds:
         waiting = [(since, number) for number, one in enumerate(channels) if (since := one.waiting_since) is not None]
         if waiting:
-            yield min(waiting)[1]
+            _, number = min(waiting)
+            yield from ((number, shown) for shown in channels[number].step())
             if not ran:
                 began, ran = time.perf_counter(), True
         elif all(channel.over for channel in channels):
-            return
+            break
         else:
             with changed:
                 if all(channel.waiting_since is None for channel in channels):
                     changed.wait(_LOOK_SECONDS)
+    for number, channel in enumerate(channels):
+        yield from ((number, shown) for shown in channel.end())
 
 
 def _stop(channels: Sequence[Channel]) -> None:

@@ -46,11 +46,7 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Address:
-    """``host`` and ``port`` (0: a free one); ``token``: must come with every request, "" if only this machine can connect.
-
-    >>> parse_address("8080").token, len(parse_address("0.0.0.0:8080").token) > 30
-    ('', True)
-    """
+    """``host`` and ``port`` (0: a free one); ``token``: must come with every request, "" if only this machine can connect."""
 
     host: str
     port: int
@@ -67,32 +63,17 @@ class Address:
 
         Without a token, a web page elsewhere may let a name of its own lead here (DNS rebinding), and would then read what is
         here as its own; it can't choose the name under which a browser asks.
-
-        >>> address = parse_address("8080")
-        >>> address.answers_to("localhost:8080"), address.answers_to("evil.example:8080"), address.answers_to(None)
-        (True, False, False)
         """
         found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@\s]+)(?::\d{1,5})?", named or "")
         return bool(self.token) or (found is not None and _loopback(found[1].strip("[]").lower().rstrip(".")))
 
     def admits(self, authorization: str | None) -> bool:
-        """Return True if a request with this Authorization header brings the token, or none is needed.
-
-        >>> Address("0.0.0.0", 8080, "secret").admits("Bearer secret"), Address("0.0.0.0", 8080, "secret").admits(None)
-        (True, False)
-        """
+        """Return True if a request with this Authorization header brings the token, or none is needed."""
         return not self.token or hmac.compare_digest(f"Bearer {self.token}".encode(), (authorization or "").encode())
 
 
 def parse_address(text: str) -> Address:
-    """Return the address that ``[HOST:]PORT`` names: this machine's own, or that of another host with a new token.
-
-    >>> parse_address("8080").host, parse_address("[::1]:0").host, parse_address("example.org:99999")
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: --serve example.org:99999; give a port from 0 (any free one) to 65535, or HOST:PORT, such as
-    8080, 0.0.0.0:8080, [::1]:8080.
-    """
+    """Return the address that ``[HOST:]PORT`` names: this machine's own, or that of another host with a new token."""
     found = re.fullmatch(r"(?:(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+):)?(\d{1,5})", text)
     if found is None or int(found[2]) > 65535:
         raise UsageError(

@@ -1,15 +1,18 @@
-"""Opening of live sources, and the frames that arrive from them."""
+"""Sources of live frames: the protocols that FFmpeg may open for each, and the frames that arrive from them."""
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import av
@@ -17,17 +20,98 @@ from av.container import InputContainer
 
 from clockseg.errors import UsageError, VideoError
 from clockseg.files import MAX_PIXELS
-from clockseg.live.source import ALLOWED, Source
+from clockseg.segmenting.results import folder_name
 from clockseg.video import Frame, open_clip
 from clockseg.video.colour import ToRGB
 from clockseg.video.decode import Damage, checked_stream, open_for_reading, pictures, reason
 from clockseg.video.movie import converted
 from clockseg.video.sequence import deinterlaced
 
+_WEB = "http,https,httpproxy,tcp,tls,crypto"
+SCHEMES = {
+    "http": _WEB,
+    "https": _WEB,
+    "rtsp": "rtsp,rtp,srtp,udp,tcp",
+    "rtsps": "rtsps,rtsp,rtp,srtp,udp,tcp,tls",
+    "rtmp": "rtmp,tcp",
+    "rtmps": "rtmps,rtmp,tcp,tls",
+    "udp": "udp",
+    "rtp": "rtp,udp",
+    "tcp": "tcp",
+    "srt": "srt",
+}
+"""Schemes of URLs that are opened, and for each the only protocols that its streams and playlists may lead to."""
+_NEEDS_HOST = ("http", "https", "rtsp", "rtsps", "rtmp", "rtmps")
+ALLOWED = f"Give a video file, - for a pipe, a camera such as /dev/video0, or a URL of {', '.join(SCHEMES)}."
+Kind = Literal["file", "pipe", "camera", "url"]
 SILENCE_SECONDS = 10.0
 """After so long without an answer or a packet, a URL counts as gone."""
 _PROBE = {"analyzeduration": "1000000", "probesize": "1000000", "pattern_type": "none"}
 _OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "rtsps": {"rtsp_transport": "tcp"}}
+_FIXED = frozenset({"protocol_whitelist", "protocol_blacklist", "format_whitelist", "codec_whitelist", "max_pixels"})
+"""Options of FFmpeg that a user can't set."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source as ``given``, its ``kind``, and the ``name`` to show: a URL without user, password and query."""
+
+    given: str
+    kind: Kind
+    name: str
+
+    @property
+    def protocols(self) -> str:
+        """FFmpeg's protocol whitelist for the source."""
+        if self.kind == "url":
+            return SCHEMES[urlsplit(self.given).scheme.lower()]
+        return "pipe" if self.kind == "pipe" else "file"
+
+    @property
+    def stem(self) -> str:
+        """Name of its result folder.
+
+        >>> source("rtsp://me:secret@cam.local:554/front/1").stem, source("-").stem, source("/dev/video0").stem
+        ('cam.local-554-front-1', 'pipe', 'video0')
+        """
+        if self.kind == "file":
+            return folder_name(Path(os.path.abspath(self.given)).stem)
+        if self.kind == "pipe":
+            return "pipe"
+        name = Path(self.given).name if self.kind == "camera" else self.name.partition("://")[2]
+        return folder_name(re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-"))
+
+
+def source(text: str) -> Source:
+    """Return the source that ``text`` names; ``UsageError`` for a URL of a scheme that is not opened.
+
+    >>> source("https://user:pass@example.org/live.m3u8?token=1").name
+    'https://example.org/live.m3u8'
+    >>> source("drive.mp4").kind, source("-").kind, source("/dev/video2").kind
+    ('file', 'pipe', 'camera')
+    """
+    if text == "-":
+        return Source(text, "pipe", "standard input")
+    if re.fullmatch(r"/dev/(video\d+|v4l/.+)", text):
+        return Source(text, "camera", text)
+    scheme, found, _ = text.partition("://")
+    if not found or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
+        return Source(text, "file", text)
+    if scheme.lower() not in SCHEMES:
+        raise UsageError(f"{scheme}:// is not a protocol that can be read. {ALLOWED}")
+    return Source(text.replace(scheme, scheme.lower(), 1), "url", _without_secrets(text))
+
+
+def _without_secrets(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise UsageError(f"a URL that can't be read ({error}). {ALLOWED}") from None
+    if not host and parts.scheme in _NEEDS_HOST:
+        raise UsageError(f"{url} names no host. {ALLOWED}")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}{parts.path}"
 
 
 class Arrived(NamedTuple):
@@ -187,10 +271,7 @@ def parsed_options(texts: list[str] | None) -> dict[str, str]:
         name, given, value = text.partition("=")
         if not (given and name.isidentifier()):
             raise UsageError(f"option {text!r}; give FFmpeg's options as NAME=VALUE, such as video_size=1280x720.")
-        if name in _OURS:
+        if name in _FIXED:
             raise UsageError(f"option {name} can't be set: the protocols that a stream may open are fixed by its kind.")
         found[name] = value
     return found
-
-
-_OURS = frozenset({"protocol_whitelist", "protocol_blacklist", "format_whitelist", "codec_whitelist", "max_pixels"})
