@@ -14,8 +14,8 @@ from clockseg import Session, UsageError, adaptive, confidence, difference, eith
 from clockseg.carry import Flow, Warp
 from clockseg.clocks import ALWAYS, PICTURE, Decision, Plain, Tick, Watch, budget, motion_residual, watches
 from clockseg.clocks.budget import LEAST, MOST, SLACK
+from clockseg.clocks.maps import scene_cut
 from clockseg.clocks.rates import carried
-from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.execution.recording import needs, record, replay

@@ -8,8 +8,8 @@ import pytest
 from clockseg import Session, UsageError, either, every, parse_schedule, run
 from clockseg.carry import Flow, Motion, Sight, Warp
 from clockseg.clocks import ALWAYS, Tick, budget, motion_residual
+from clockseg.clocks.maps import scene_cut
 from clockseg.clocks.rates import carried
-from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clocks.threshold import FULL, MotionResidual
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import schedule_for

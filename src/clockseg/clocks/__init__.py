@@ -1,15 +1,14 @@
 """Clocks: ``clock(tick, state) -> (decision, state)``, a plain function of the tick also works."""
 
 from clockseg.clocks.budget import Budget as budget
+from clockseg.clocks.budget import Paced as paced
 from clockseg.clocks.combine import AtLeastEvery as at_least_every
 from clockseg.clocks.combine import both, either, invert
 from clockseg.clocks.learned import Learned as learned
-from clockseg.clocks.paced import Paced as paced
+from clockseg.clocks.threshold import Change as difference
+from clockseg.clocks.threshold import Confidence as confidence
 from clockseg.clocks.threshold import MotionResidual as motion_residual
-from clockseg.clocks.threshold import with_threshold
-from clockseg.clocks.watching import Change as difference
-from clockseg.clocks.watching import Confidence as confidence
-from clockseg.clocks.watching import adaptive
+from clockseg.clocks.threshold import adaptive, with_threshold
 from clockseg.clockwork.clock import ALWAYS, PICTURE, Clock, Decision, Every, Plain, Tick, View, Watch, as_clock
 from clockseg.clockwork.facts import Facts, facts, watches
 

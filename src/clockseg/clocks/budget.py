@@ -1,4 +1,4 @@
-"""A clock with a budget of firings or seconds on any video: its threshold adapts while it runs."""
+"""Clocks that keep to a rate of firings on any video, or to a speed: their threshold adapts while they run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from clockseg.clocks.combine import part_of
-from clockseg.clocks.expressions import Written
-from clockseg.clocks.scene_cut import scene_cut
-from clockseg.clocks.threshold import MotionResidual
-from clockseg.clocks.watching import Change
+from clockseg.clocks.expressions import Written, text_of
+from clockseg.clocks.maps import scene_cut
+from clockseg.clocks.threshold import Change, MotionResidual
 from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, View, Watch, ask, is_clock, name_of
 from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number, whole_number
@@ -28,6 +27,10 @@ PULL = 24.0
 """Frames over which savings are spent and debts are repaid, by a lower or a higher threshold."""
 WEIGHT = 0.1
 """The weight of a new frame in the running mean of seconds."""
+GAIN = 0.2
+"""The speed at which the threshold of ``Paced`` adapts: with a larger gain, the rate holds over fewer frames."""
+SPAN = 32.0
+"""The threshold of ``Paced`` stays between 1/32 and 32 times its initial value."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,6 @@ class Movement:
     watches: ClassVar[frozenset[Watch]] = frozenset({PICTURE})
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Decide as the clock that applies does."""
         return (PIXELS if tick.travel is None else RESIDUAL)(tick, state)
 
 
@@ -68,7 +70,7 @@ class Budget(Written):
 
     ``signal``: a clock whose signal is large where a firing helps (its threshold is ignored), or a function from thresholds to
     clocks, such as ``motion_residual`` or ``adaptive``; by default ``Movement``, of the whole network. ``cap``: the largest
-    number of frames between firings, as ``AtLeastEvery``. A scene cut (``clockseg.clocks.scene_cut``) refills at once.
+    number of frames between firings, as ``AtLeastEvery``. A scene cut (``clockseg.clocks.maps.scene_cut``) refills at once.
 
     The rule: every frame saves ``rate`` of a firing, every firing spends one. The threshold is the quantile of the last
     ``MEMORY`` positive signals that the share ``rate`` of them exceeds, and the share is higher while firings are saved and
@@ -83,11 +85,6 @@ class Budget(Written):
 
     >>> print(Budget(network_rate=0.25, cap=12))
     budget(network_rate=0.25, cap=12)
-    >>> Budget(network_rate=0.25, cap=3)
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: budget(network_rate=0.25, cap=3): the cap alone makes one frame in 3 fire; give a cap of more
-    than 4, or none.
     """
 
     signal: Clock = MOVEMENT
@@ -100,8 +97,8 @@ class Budget(Written):
         rate, fps = self.network_rate, self.fps
         if (rate is None) == (fps is None):
             raise UsageError("budget takes one of two: a rate, budget(network_rate=0.25), or a speed, budget(fps=30).")
-        if rate is not None and not 0 < number(rate, "budget's network_rate") < 1:
-            raise UsageError(f"budget(network_rate={rate!r}); give a share of frames between 0 and 1, such as 0.25.")
+        if rate is not None:
+            _check_share(rate, "budget's network_rate")
         if fps is not None and not 0 < number(fps, "budget's fps") < math.inf:
             raise UsageError(f"budget(fps={fps!r}); give frames per second, above 0, such as 30.")
         given: Any = self.signal
@@ -153,6 +150,11 @@ class Budget(Written):
         return "it goes by the seconds that frames take while they run. Give a rate, such as budget(network_rate=0.25)."
 
 
+def _check_share(share: float, what: str) -> None:
+    if not 0 < number(share, what) < 1:
+        raise UsageError(f"{what} is {share!r}; give a share of frames between 0 and 1, such as 0.25.")
+
+
 def _affordable(seconds: Mapping[bool, float], mean: float) -> float:
     """Return the share of frames that may fire if the mean frame is to take ``mean`` seconds; 0.5 until both kinds are measured."""
     if len(seconds) < 2:
@@ -168,3 +170,48 @@ def _pays(signals: tuple[float, ...], signal: float, rate: float, saved: float, 
     if saved > slack or share >= 1:
         return True
     return bool(signal > np.quantile(signals, 1 - share)) if signals else saved >= 1
+
+
+@dataclass(frozen=True)
+class Paced(Written):
+    """A change clock whose threshold adapts so that its stage fires on the share ``rate`` of frames, whatever the motion.
+
+    With a fixed threshold the fire rate depends on the motion, and differs on other videos than those it was tuned on.
+    Here a firing raises the threshold by the factor exp(gain * (1 - rate)), and a frame without lowers it by
+    exp(gain * rate), so it is always the clock's own times exp(gain * (firings - rate * frames)). While it is within its
+    range (``SPAN``), the number of firings deviates from the rate by at most ln(32) / ``GAIN`` = 17, however long the
+    video. It stays above 0, so nothing fires where nothing changes. Firings caused by another clock (``Either``) count.
+    """
+
+    clock: Clock
+    rate: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "clock", part_of("paced", self.clock))
+        declared = facts(self.clock)
+        if declared.threshold is None or declared.below or declared.parts:
+            raise UsageError(
+                f"{text_of(self.clock)} can't be paced; give a clock whose threshold can adapt: adaptive or difference. "
+                "Use either and both around paced(..), not inside it."
+            )
+        _check_share(self.rate, "paced's rate")
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Compare the threshold with the signal divided by the threshold's growth, which is also the signal in traces."""
+        moved, frames, fires, inner = state or (0.0, 0, 0, None)
+        behind = (tick.fires - fires) - self.rate * (tick.t - 1 - frames)
+        moved = min(max(moved + GAIN * behind, -math.log(SPAN)), math.log(SPAN))
+        decision, inner = ask(self.clock, tick, inner)
+        signal = math.nan if decision.signal is None else decision.signal / math.exp(moved)
+        strict = getattr(self.clock, "strict", False)
+        fire = signal > self.threshold if strict else signal >= self.threshold
+        return Decision(fire, signal), (moved, tick.t - 1, tick.fires, inner)
+
+    @property
+    def parts(self) -> tuple[Clock, ...]:
+        return (self.clock,)
+
+    @property
+    def threshold(self) -> float:
+        """The clock's threshold, with which the signal in the trace is comparable."""
+        return float(self.clock.threshold)  # type: ignore[attr-defined]  # only a clock with a threshold is taken

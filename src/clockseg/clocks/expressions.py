@@ -29,12 +29,7 @@ COLON = "\u02d0"
 
 
 class Written:
-    """A dataclass whose ``str`` is the text that it is read from: its name, and the arguments that are not the defaults.
-
-    >>> from clockseg.carry import Flow, Warp
-    >>> str(Flow()), str(Warp(Flow(scale=0.25), of="held"))
-    ('flow', 'warp(flow(scale=0.25), of="held")')
-    """
+    """A dataclass whose ``str`` is the text that it is read from: its name, and the arguments that are not the defaults."""
 
     @property
     def written(self) -> str:
@@ -111,11 +106,7 @@ def parsed(text: str) -> ast.expr:
 
 
 def source(text: str, node: ast.expr) -> str:
-    """Return the part of ``text`` that ``node``, of the tree of this text, was parsed from.
-
-    >>> source("every(mine:clock)", parsed("every(mine:clock)").args[0])
-    'mine:clock'
-    """
+    """Return the part of ``text`` that ``node``, of the tree of this text, was parsed from."""
     return (ast.get_source_segment(_marked(text), node) or "").replace(COLON, ":")
 
 
@@ -135,40 +126,40 @@ def _marked(text: str) -> str:
 
 def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
     """Return the object that a syntax tree names; ``SyntaxError`` says why it names none."""
+    name = ast.unparse(node)
     match node:
-        case ast.Name() | ast.Attribute() if COLON in (name := ast.unparse(node)):
+        case ast.Name() | ast.Attribute() if COLON in name:
             return _imported(name.replace(COLON, ":"))
-        case ast.Name(name) if name in known:
+        case ast.Name() if name in known:
             return known[name]
-        case ast.Name(name):
+        case ast.Name():
             raise SyntaxError(f"there is no {name!r}. {nearest(name, known)}")
-        case ast.Call(function):
-            if not isinstance(function, ast.Name) and COLON not in ast.unparse(function):
-                raise SyntaxError("only calls of known names are read.")
-            return _called(_value(function, known), node, known)
+        case ast.Call():
+            return _called(node, known)
         case ast.Tuple(parts) | ast.List(parts):
             return tuple(_value(part, known) for part in parts)
     try:
         return ast.literal_eval(node)
     except (TypeError, ValueError):
-        found = ast.unparse(node)
-        raise SyntaxError(f"{found!r} is neither a number, a text in quotes, a tuple nor a known name.") from None
+        raise SyntaxError(f"{name!r} is neither a number, a text in quotes, a tuple nor a known name.") from None
 
 
-def _called(function: Any, node: ast.Call, known: Mapping[str, Any]) -> Any:
-    """Return the result of a call of ``function`` with the arguments in ``node``."""
-    args = [_value(one, known) for one in node.args]
+def _called(node: ast.Call, known: Mapping[str, Any]) -> Any:
+    """Return the result of the call ``node``; of a function of a tick, its arguments after the tick are bound."""
+    name = ast.unparse(node.func)
+    if not isinstance(node.func, ast.Name) and COLON not in name:
+        raise SyntaxError("only calls of known names are read.")
+    function, args = _value(node.func, known), [_value(one, known) for one in node.args]
     options = {one.arg: _value(one.value, known) for one in node.keywords if one.arg is not None}
     if len(options) != len(node.keywords):
         raise SyntaxError("an argument is given twice or with **; give arguments by name, each once.")
     try:
         if inspect.isfunction(function) and (names := list(inspect.signature(function).parameters))[:1] == ["tick"]:
-            # The arguments after the tick are bound.
             return partial(function, **dict(zip(names[1:], args, strict=False)), **options)
         return function(*args, **options)
     except TypeError as error:
         # Python names the function itself, such as Change.__init__(); the text has its public name.
-        why = re.sub(r"^[\w.]+(?=\(\))", ast.unparse(node.func).replace(COLON, ":"), str(error))
+        why = re.sub(r"^[\w.]+(?=\(\))", name.replace(COLON, ":"), str(error))
         hint = " A list of values is one argument: ((1, 2, 4))." if " takes " in why else ""
         raise SyntaxError(f"{why}.{hint}") from None
 

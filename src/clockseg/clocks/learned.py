@@ -41,11 +41,6 @@ class Learned(Thresholded):
     0..1, the signal. It runs in OpenVINO, on one thread.
     The file must stay as it was when the clock was made, else ``InputChanged`` is raised; make another clock to use another
     version.
-
-    >>> Learned("no.onnx")
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: learned('no.onnx'): give the path of a clock, NAME.onnx, as clockseg train clock writes it.
     """
 
     file: str

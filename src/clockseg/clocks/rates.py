@@ -18,11 +18,7 @@ from clockseg.errors import UsageError, whole_number
 
 
 class NamedSchedule:
-    """A function of the number of stages that prints as ``text``, the expression for it; by default the function's name.
-
-    >>> print(NamedSchedule(lambda stages: Schedule((ALWAYS,) * stages), "mine"))
-    mine
-    """
+    """A function of the number of stages that prints as ``text``, the expression for it; by default the function's name."""
 
     def __init__(self, function: ByStages, text: str = "") -> None:
         update_wrapper(self, function)

@@ -8,7 +8,7 @@ same on strings. From the terms of the paper (Shelhamer et al., 2016) to the cod
   about itself, such as the maps it watches: ``Facts`` (facts.py)
 * fixed rates (section 4.2): ``Every`` (clock.py); ``fixed_rate``, ``alternating`` and ``exponential`` (clockseg.clocks.rates)
 * pipelining (section 4.1): ``Schedule.delays`` (schedule.py); ``pipelined`` (clockseg.clocks.rates)
-* the adaptive clock (section 4.3): ``Change`` and ``adaptive`` (clockseg.clocks.watching)
+* the adaptive clock (section 4.3): ``Change`` and ``adaptive`` (clockseg.clocks.threshold)
 * f_H, which carries held values over to the next frame: ``Carry``; the paper's is ``Identity`` (carry.py)
 * one frame, in which stages fire or hold and scores are fused: ``step`` (step.py)
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from clockseg.clocks.maps import change
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clocks.threshold import with_threshold
-from clockseg.clocks.watching import NEVER
+from clockseg.clocks.threshold import NEVER, with_threshold
 from clockseg.clockwork.clock import Watch, as_clock, is_clock
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, ScheduleLike
