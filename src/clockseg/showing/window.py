@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, grid, sampled
 from clockseg.carry.warp import Estimator, Warp
-from clockseg.clocks.scene_cut import scene_cut
+from clockseg.clocks.maps import scene_cut
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.execution.recording import Played, Recording
 from clockseg.execution.replay import Promise, Shot
