@@ -134,6 +134,7 @@ def test_a_long_video_is_cut_at_key_frames_a_minute_apart(videos) -> None:
 def test_a_short_video_and_one_whose_times_go_back_are_one_piece(tmp_path) -> None:
     short = write_video(tmp_path / "short.mp4", [picture(32, 24, k) for k in range(9)])
     assert boundaries(short) == ()
+    assert boundaries(tmp_path / "missing.mp4") == ()
     (tmp_path / "raw.h264").write_bytes(b"\0\0\1\x67 no video")
     assert boundaries(tmp_path / "raw.h264") == ()
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from clockseg.errors import UsageError
-from clockseg.video import Bar, Legend, overlay
+from clockseg.video import Bar, Heat, Legend, overlay
+from clockseg.video.overlay import colours_of
 from video_making import picture
 
 STAGES = ("one", "two", "three")
@@ -34,6 +35,18 @@ def test_overlay_leaves_its_inputs_alone():
 def test_overlay_of_two_sizes_is_refused():
     with pytest.raises(UsageError, match="Give one size"):
         overlay(picture(8, 6), np.zeros((6, 9), np.uint8), [[0, 0, 0]])
+
+
+def test_colours_are_a_network_s_own_or_of_the_palette():
+    assert colours_of([[1, 2, 3]], 1) == [[1, 2, 3]]
+    assert colours_of([], 1) == ((214, 81, 81),)
+    assert len(colours_of([])) == 255
+
+
+def test_numbers_are_drawn_from_dark_to_bright():
+    image, values = np.zeros((1, 3, 3), np.uint8), np.array([[0.0, 9.0, np.nan]])
+    assert Heat((0.0, 9.0))(image, values).tolist() == [[[34, 0, 42], [126, 116, 18], [0, 0, 0]]]
+    assert Heat().levels(values).tolist() == [[0, 254, 255]]
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])

@@ -98,6 +98,14 @@ def test_another_size_is_brought_to_the_first(tmp_path):
     assert second.tolist() == [[1, 1, 1, 2, 2, 2]] * 2 + [[3, 3, 3, 200, 200, 200]] * 2
 
 
+def test_numbers_of_another_size_are_interpolated(tmp_path):
+    with ValueWriter(tmp_path / "v.mkv") as writer:
+        writer.append(np.zeros((1, 4), np.float32))
+        writer.append(np.array([[0.0, 1.0]], np.float32))
+    _, second = read_values(tmp_path / "v.mkv")
+    assert second.tolist() == [[0.0, 0.25, 0.75, 1.0]]
+
+
 def test_the_same_labels_give_the_same_bytes(tmp_path):
     for name in "ab":
         with LabelWriter(tmp_path / name) as writer:

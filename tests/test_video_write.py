@@ -230,6 +230,11 @@ def test_no_frames_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_joining_no_pieces_writes_nothing(tmp_path):
+    assert join([], tmp_path / "o.mp4") == ()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_cannot_be_written_is_told(tmp_path):
     with pytest.raises(VideoError, match="cannot be written"):
         OverlayWriter(tmp_path / "missing" / "o.mp4")

@@ -53,10 +53,6 @@ class Bar:
     with ``per_stage`` one for each of the ``stages`` (their names). A column has a cell in each: solid where the whole network,
     or the stage, fired, partly solid where some stages did, hollow where none; joined from top to bottom for a fill (a full
     pass with no memory). In front of it there is room for a text: the names of the stages, or how often the network ran.
-
-    >>> bar = Bar((320, 240), ["trunk", "head"])
-    >>> bar.draw([True, False], fill=False).shape == (bar.height, 320, 3), bar.words
-    (True, 'network ran in part: every frame')
     """
 
     def __init__(self, size: tuple[int, int], stages: Sequence[str], *, per_stage: bool = False) -> None:
@@ -146,10 +142,6 @@ class Legend:
 
     ``size`` is that of the picture above, (w, h); the band is as wide, and ``height`` pixels high. ``names`` and ``palette``
     (RGB) go by class id. Shares are of all pixels, averaged over about the last ten frames; ids without a colour are left out.
-
-    >>> legend = Legend((320, 240), ["road", "sky"], [(128, 64, 128), (70, 130, 180)])
-    >>> legend.draw(np.zeros((240, 320), np.uint8)).shape == (legend.height, 320, 3)
-    True
     """
 
     def __init__(self, size: tuple[int, int], names: Sequence[str], palette: Array | Sequence[Sequence[int]]) -> None:

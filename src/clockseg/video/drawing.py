@@ -78,13 +78,6 @@ class OverlayWriter(FrameWriter):
     size are fitted in on black, aspect kept. ``options``: further options of the encoder. The file
     gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, or aborts after an exception.
     VideoError if the file can't be written. ``clockseg.video.join`` adds the sound of the input.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with OverlayWriter(f"{folder}/overlay.mp4", fps=25) as writer:
-    ...         writer.append(np.zeros((35, 47, 3), np.uint8), 0.0)
-    ...     sorted(os.listdir(folder))
-    ['overlay.mp4']
     """
 
     _ending = ".mp4"
@@ -145,11 +138,7 @@ class OverlayWriter(FrameWriter):
 
 
 def fitted(image: Image, size: tuple[int, int]) -> Image:
-    """Fit a picture to ``size`` (w, h): repeat an edge pixel if it is one too small, else scale it and pad it with black.
-
-    >>> fitted(np.ones((3, 5, 3), np.uint8), (6, 4)).shape
-    (4, 6, 3)
-    """
+    """Fit a picture to ``size`` (w, h): repeat an edge pixel if it is one too small, else scale it and pad it with black."""
     height, width = image.shape[:2]
     if (width, height) == size:
         return np.ascontiguousarray(image)

@@ -57,11 +57,7 @@ def from_pq(signal: Floats) -> Floats:
 
 
 def to_pq(nits: Floats) -> Floats:
-    """Convert the light of a display in cd/m2 to PQ.
-
-    >>> to_pq(np.array([100.0])).round(3).tolist()
-    [0.508]
-    """
+    """Convert the light of a display in cd/m2 to PQ."""
     power = (nits / _MOST_NITS) ** _M1
     return np.asarray(((_C1 + _C2 * power) / (1 + _C3 * power)) ** _M2)
 
@@ -70,9 +66,6 @@ def compressed(nits: Floats) -> Floats:
     """Compress light up to ``PEAK_NITS`` for a display of ``WHITE_NITS``: the EETF of ITU-R BT.2390, 5.4.1, black at 0.
 
     The dark part stays as it is; from a knee on a Hermite spline in PQ bends the rest to the white.
-
-    >>> compressed(np.array([1.0, 203.0, 1000.0])).round(1).tolist()
-    [1.0, 159.0, 203.0]
     """
     top = to_pq(np.array(PEAK_NITS))
     bound = float(to_pq(np.array(WHITE_NITS)) / top)

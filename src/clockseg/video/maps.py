@@ -78,13 +78,6 @@ class LabelWriter(GreyWriter):
     follow at ``fps``, or 25). ``size`` (w, h), or else the first frame, sets the size; others are brought to it by nearest
     neighbour. The file gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, by an
     exception aborts. VideoError if it can't be written.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with LabelWriter(f"{folder}/labels.mkv", fps=25) as writer:
-    ...         writer.append(np.full((2, 3), 255, np.uint8), 0.0)
-    ...     [labels.tolist() for labels in read_labels(f"{folder}/labels.mkv")]
-    [[[255, 255, 255], [255, 255, 255]]]
     """
 
     _pixels = "gray"
@@ -119,11 +112,7 @@ def write_png(labels: Labels, path: str | os.PathLike[str]) -> None:
 
 
 def resized_labels(labels: Labels, size: tuple[int, int]) -> Labels:
-    """Resize a label map to ``size`` (w, h), by nearest neighbour.
-
-    >>> resized_labels(np.array([[1, 2]], np.uint8), (4, 1)).tolist()
-    [[1, 1, 2, 2]]
-    """
+    """Resize a label map to ``size`` (w, h), by nearest neighbour."""
     if labels.shape == size[::-1]:
         return labels
     return np.asarray(cv2.resize(labels, size, interpolation=cv2.INTER_NEAREST), dtype=np.uint8)
@@ -149,13 +138,6 @@ class ValueWriter(GreyWriter):
 
     Channels lie below each other. Times, sizes and errors as of ``LabelWriter``; maps of another size are brought
     to it by interpolation. ``clipped``: how many finite numbers were larger than a half float can be.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with ValueWriter(f"{folder}/values.mkv", fps=25) as writer:
-    ...         writer.append(np.array([[0.5, -2.0, 1e9]]), 0.0)
-    ...     [values.tolist() for values in read_values(f"{folder}/values.mkv")], writer.clipped
-    ([[[0.5, -2.0, 65504.0]]], 1)
     """
 
     _pixels = "gray16le"
@@ -201,11 +183,7 @@ def write_npy(values: Array, path: str | os.PathLike[str]) -> None:
 
 
 def resized_values(values: Array, size: tuple[int, int]) -> Array:
-    """Resize a map to ``size`` (w, h), bilinearly.
-
-    >>> resized_values(np.array([[0.0, 1.0]], np.float32), (4, 1)).tolist()
-    [[0.0, 0.25, 0.75, 1.0]]
-    """
+    """Resize a map to ``size`` (w, h), bilinearly."""
     if values.shape[-2:] == size[::-1]:
         return values
     planes = values.reshape(-1, *values.shape[-2:])

@@ -30,11 +30,7 @@ def palette(classes: int) -> tuple[Colour, ...]:
 
 
 def colours_of(own: Sequence[Sequence[int]], classes: int = 0) -> Sequence[Sequence[int]]:
-    """Return a network's ``own`` colours; if it has none, those of ``palette`` for so many ``classes``, or for all ids if 0.
-
-    >>> colours_of([], 1), colours_of([[1, 2, 3]], 1), len(colours_of([]))
-    (((214, 81, 81),), [[1, 2, 3]], 255)
-    """
+    """Return a network's ``own`` colours; if it has none, those of ``palette`` for so many ``classes``, or for all ids if 0."""
     return own or palette(classes or 255)
 
 
@@ -45,9 +41,6 @@ def overlay(image: Image, labels: Labels, palette: Palette, *, opacity: float = 
     """Tint a picture, uint8 RGB [h, w, 3], by class; ``labels`` is uint8 [h, w], ``palette`` [classes, 3] RGB.
 
     Pixels of no class (255, or any id beyond the palette) are left clear. UsageError if the sizes differ.
-
-    >>> overlay(np.zeros((1, 2, 3), np.uint8), np.array([[0, 255]], np.uint8), [[200, 100, 0]]).tolist()
-    [[[100, 50, 0], [0, 0, 0]]]
     """
     colours = np.asarray(palette, dtype=np.uint8).reshape(-1, 3)[:255]
     if image.shape[:2] != labels.shape:
@@ -84,9 +77,6 @@ class Heat:
     """Draws the first channel of each map. ``scale``: the numbers for the darkest and the brightest colour.
 
     Without one, the scale follows the values slowly.
-
-    >>> Heat()(np.zeros((1, 2, 3), np.uint8), np.array([[0.0, 9.0]])).tolist()
-    [[[34, 0, 42], [126, 116, 18]]]
     """
 
     def __init__(self, scale: tuple[float, float] | None = None) -> None:

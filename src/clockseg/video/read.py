@@ -62,11 +62,7 @@ def _images(path: Path, files: list[Path], max_pixels: int, span: Span) -> Image
 
 
 def source_identity(path: str | os.PathLike[str]) -> str:
-    """Return the ``Clip.identity`` that the clip at ``path`` would have now, without opening it.
-
-    >>> source_identity("no-such-file.mp4") == source_identity("other/no-such-file.mp4")
-    True
-    """
+    """Return the ``Clip.identity`` that the clip at ``path`` would have now, without opening it."""
     path = Path(path)
     try:
         files = image_files(path) if path.is_dir() else [path]

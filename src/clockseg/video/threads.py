@@ -22,13 +22,6 @@ class Background(CloseOrAbort, Generic[P]):
     ``put`` returns at once unless ``depth`` calls are waiting. What ``work`` raises is raised by the next ``put`` or by
     ``close``, and nothing more is done. ``seconds`` is the time spent in ``work``. Leaving a ``with`` block closes,
     leaving it by an exception aborts. Arrays put here must not be changed afterwards.
-
-    >>> seen = []
-    >>> with Background(seen.append) as background:
-    ...     background.put(1)
-    ...     background.put(2)
-    >>> seen
-    [1, 2]
     """
 
     def __init__(self, work: Callable[P, object], *, depth: int = 8) -> None:
@@ -73,9 +66,6 @@ def prefetch(frames: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]
 
     An exception there is raised here, in its place in the order. The thread starts with the first item asked for, and
     has ended when the iterator is exhausted or closed.
-
-    >>> list(prefetch(range(3)))
-    [0, 1, 2]
     """
     coming = iter(frames)
     thread = ThreadPoolExecutor(1, thread_name_prefix="clockseg-decode")
