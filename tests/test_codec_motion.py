@@ -114,7 +114,7 @@ def test_a_picture_that_is_turned(tmp_path: Path) -> None:
 
 
 def test_the_field_lies_where_its_blocks_do_however_the_picture_is_turned(tmp_path: Path) -> None:
-    from clockseg.video.upright import AS_STORED
+    from clockseg.video.colour import AS_STORED
 
     # An odd size: the last cells stick out, and turned they come first.
     width, height = 61, 43

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clockseg.video import Span, open_clip
-from clockseg.video.sequence import deinterlaced
+from clockseg.video.movie import deinterlaced
 from video_making import picture, write_video
 
 WIDTH, HEIGHT, FRAMES = 96, 64, 24

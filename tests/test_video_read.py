@@ -15,8 +15,7 @@ import pytest
 
 from clockseg.errors import VideoError
 from clockseg.video import Frame, Span, open_clip
-from clockseg.video.colour import ToRGB
-from clockseg.video.upright import AS_STORED
+from clockseg.video.colour import AS_STORED, ToRGB
 from made_videos import drawn
 from video_making import MS, data_folder, picture, stream_times, write_video
 

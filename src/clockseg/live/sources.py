@@ -24,8 +24,7 @@ from clockseg.segmenting.results import folder_name
 from clockseg.video import Frame, open_clip
 from clockseg.video.colour import ToRGB
 from clockseg.video.decode import Damage, checked_stream, open_for_reading, pictures, reason
-from clockseg.video.movie import converted
-from clockseg.video.sequence import deinterlaced
+from clockseg.video.movie import converted, deinterlaced
 
 _WEB = "http,https,httpproxy,tcp,tls,crypto"
 SCHEMES = {
@@ -213,7 +212,7 @@ def received(container: InputContainer, stream: av.VideoStream, damage: Damage, 
     A decoder with a thread per frame would delay them, so it has one per slice.
     """
     found = deinterlaced(pictures(container, stream, damage, threads="SLICE"))
-    for frame in converted(found, stream, ToRGB(max_pixels), damage, lazily=False):
+    for frame in converted(found, stream, ToRGB(max_pixels), damage):
         yield Arrived(frame, time.perf_counter() - frame.decode_seconds)
 
 

@@ -26,9 +26,6 @@ class Span:
     """Frames with ``start`` <= time < ``end``, exact seconds on the video's own time line; UsageError if it is empty.
 
     None: from its beginning, to its end. Of a video whose times go back (joined recordings) only the first stretch counts.
-
-    >>> Span(Fraction(60), Fraction(90))
-    Span(start=Fraction(60, 1), end=Fraction(90, 1))
     """
 
     start: Fraction | None = None
@@ -44,22 +41,8 @@ class Span:
         return f"from {since} to {until}"
 
     def holds(self, seconds: Fraction) -> bool:
-        """Return True if a time lies in the span.
-
-        >>> [Span(end=Fraction(2)).holds(Fraction(time)) for time in (1, 2)]
-        [True, False]
-        """
+        """Return True if a time lies in the span."""
         return (self.start is None or seconds >= self.start) and (self.end is None or seconds < self.end)
-
-    def length_seconds(self, start: float, duration: float) -> float:
-        """Return how many seconds of a video that begins at ``start`` and lasts ``duration`` lie in the span.
-
-        >>> Span(Fraction(2)).length_seconds(1.0, 5.0)
-        4.0
-        """
-        since = start if self.start is None else max(start, float(self.start))
-        until = start + duration if self.end is None else min(start + duration, float(self.end))
-        return max(0.0, until - since)
 
 
 WHOLE = Span()
@@ -78,11 +61,6 @@ class Frame:
     it tells nothing. ``pixel_aspect``: the width of a pixel by its height; the picture is as stored, a player stretches it.
     ``file``: the name of the image file, None for frames of a video. ``labels``: uint8 [h, w], the label map that a data set
     has for it, None without one.
-
-    >>> import numpy as np
-    >>> frame = Frame(3, np.zeros((2, 3, 3), np.uint8), pts=120, time_base=Fraction(1, 1000), duration=40)
-    >>> frame.size, frame.pts_seconds, frame.duration_seconds
-    ((3, 2), 0.12, 0.04)
     """
 
     index: int

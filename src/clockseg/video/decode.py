@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import av
-from av.container import InputContainer, OutputContainer
+from av.container import InputContainer
 from av.stream import Disposition
 
 from clockseg.errors import VideoError
@@ -26,12 +26,6 @@ def open_for_reading(file: Any, **options: Any) -> InputContainer:
     Metadata that is not UTF-8 never makes a file unreadable.
     """
     container: InputContainer = av.open(file, "r", **options, **_METADATA)
-    return container
-
-
-def open_for_writing(file: str, **options: Any) -> OutputContainer:
-    """Open a file for encoding; ``options`` are those of ``av.open``."""
-    container: OutputContainer = av.open(file, "w", **options)
     return container
 
 
@@ -214,9 +208,6 @@ def ends_early(path: Path) -> bool:
     """Return True for a file that is cut short in a format whose decoder does not notice it.
 
     Known are GIF, JPEG and Motion JPEG, PNG and APNG, and WebP.
-
-    >>> ends_early(Path(__file__))
-    False
     """
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
         whole = next((whole for start, whole in _WHOLE.items() if data[: len(start)] == start), None)

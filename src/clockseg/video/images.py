@@ -18,7 +18,7 @@ from clockseg.errors import VideoError
 from clockseg.files import SourceFiles
 from clockseg.types import Array, Image, Size
 from clockseg.video.clip import Clip, Frame
-from clockseg.video.colour import ToRGB, check_pixels
+from clockseg.video.colour import Decoded, ToRGB, check_pixels
 from clockseg.video.decode import ALLOWED, Damage, checked_stream, ends_early, open_input, pictures
 
 _IMAGES = "avif bmp dib dpx hdr j2k jfif jp2 jpe jpeg jpg pbm pcx pfm pgm png pnm ppm qoi ras sgi tga tif tiff webp xwd"
@@ -104,11 +104,7 @@ class Page(NamedTuple):
 
 
 def pages(file: Path) -> list[Page]:
-    """Return the pages of a TIFF, without smaller copies of pages and masks; a single one for any other file.
-
-    >>> pages(Path("no-such-file.tif"))
-    [Page(number=0, size=(0, 0), cut=False)]
-    """
+    """Return the pages of a TIFF, without smaller copies of pages and masks; a single one for any other file."""
     if not file.is_file():  # a pipe would wait for ever
         return [Page()]
     found: list[Page] = []
@@ -150,7 +146,7 @@ def _number(data: bytes, order: str) -> int:
     return int(number)
 
 
-def _still(file: Path, page: Page, to_rgb: ToRGB, damage: Damage) -> Image | None:
+def _still(file: Path, page: Page, to_rgb: ToRGB, damage: Damage) -> Image | Decoded | None:
     """Decode a picture to uint8 RGB [h, w, 3]; None if that fails. Losses are recorded in ``damage``."""
     own = Damage()
     try:
@@ -164,7 +160,7 @@ def _still(file: Path, page: Page, to_rgb: ToRGB, damage: Damage) -> Image | Non
     return image
 
 
-def _decoded(file: Path, page: Page, to_rgb: ToRGB, damage: Damage) -> Image | None:
+def _decoded(file: Path, page: Page, to_rgb: ToRGB, damage: Damage) -> Image | Decoded | None:
     if page.number:
         # FFmpeg's option for it fails.
         check_pixels(*page.size, to_rgb.max_pixels)

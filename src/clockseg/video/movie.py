@@ -1,16 +1,21 @@
-"""The frames of a video file: decoded, in order, deinterlaced, within the requested span, and in RGB."""
+"""The frames of a video file: decoded, in order, deinterlaced, within the requested span, and in RGB; and where it can be cut."""
 
 from __future__ import annotations
 
+import heapq
+import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from itertools import chain, groupby, repeat
 from pathlib import Path
 from time import perf_counter
 
 import av
 import numpy as np
 from av.container import InputContainer
+from av.filter import Graph
 from av.sidedata.motionvectors import MotionVectors
 from av.sidedata.sidedata import Type
 
@@ -18,10 +23,8 @@ from clockseg.carry.vectors import BLOCK, Vectors
 from clockseg.errors import VideoError
 from clockseg.files import SourceFiles
 from clockseg.video.clip import WHOLE, Clip, Frame, Span
-from clockseg.video.colour import ToRGB
-from clockseg.video.decode import Damage, checked_stream, ends_early, open_input, pictures, reason
-from clockseg.video.sequence import deinterlaced, in_order, within
-from clockseg.video.upright import crop_of
+from clockseg.video.colour import ToRGB, crop_of
+from clockseg.video.decode import Damage, checked_stream, ends_early, open_input, pictures, reason, video_stream
 
 # FFmpeg's decoders that export motion vectors: those of HEVC, VP9 and AV1 don't.
 _EXPORTING = {"h264", "mpeg1video", "mpeg2video", "mpegvideo", "mpeg4", "h263", "flv", "msmpeg4", "wmv1", "wmv2"}
@@ -38,14 +41,7 @@ class Movie(Clip):
     kind = "video"
 
     def __init__(
-        self,
-        path: Path,
-        files: SourceFiles,
-        container: InputContainer,
-        *,
-        max_pixels: int,
-        vectors: bool = False,
-        span: Span = WHOLE,
+        self, path: Path, files: SourceFiles, container: InputContainer, *, max_pixels: int, vectors: bool, span: Span
     ) -> None:
         super().__init__(path, files, span)
         self._max_pixels = max_pixels
@@ -63,14 +59,16 @@ class Movie(Clip):
             duration = container.duration / av.time_base
         frames: int | None = stream.frames or None
         if duration is not None and span != WHOLE:
-            duration, frames = span.length_seconds(start, duration), None
+            since = start if span.start is None else max(start, float(span.start))
+            until = start + duration if span.end is None else min(start + duration, float(span.end))
+            duration, frames = max(0.0, until - since), None
         self.duration_seconds = duration
         self.frames_hint = frames or (round(duration * self.fps) if duration and self.fps else None)
 
     def _decoded(self, damage: Damage) -> Iterator[Frame]:
         place = None if self._span.start is None else self._place(self._span.start)
         with self._opened() as (container, stream):
-            to_rgb = ToRGB(self._max_pixels, crop_of(container, stream))
+            to_rgb = ToRGB(self._max_pixels, crop_of(container, stream), lazily=True)
             if place is not None:
                 container.seek(place, stream=stream)
             reordered = bool(stream.codec_context.has_b_frames)
@@ -126,16 +124,12 @@ def converted(
     damage: Damage,
     *,
     vectors: bool = False,
-    lazily: bool = True,
 ) -> Iterator[Frame]:
-    """Yield the pictures as frames; one that can't be converted ends them.
-
-    ``decode_seconds`` is what converting took. ``lazily``: pictures that can be are converted to RGB where they are read.
-    """
+    """Yield the pictures as frames, whose ``decode_seconds`` is what converting took; one that can't be converted ends them."""
     for index, picture in enumerate(found):
         begun = perf_counter()
         try:
-            image = to_rgb.lazily(picture) if lazily else to_rgb(picture)
+            image = to_rgb(picture)
         except (av.FFmpegError, ValueError, VideoError) as error:
             damage.stopped = reason(error)
             return
@@ -164,3 +158,175 @@ def _vectors(picture: av.VideoFrame, index: int, stream: av.VideoStream, to_rgb:
         blocks[name] = told[name]
     size, reordered = (picture.width, picture.height), bool(stream.codec_context.has_b_frames)
     return Vectors(index, blocks, size, to_rgb.upright.axes(size), reordered)
+
+
+# FFmpeg's filter takes no smaller ones, and no network needs them.
+_LEAST_SIDE = 16
+# Only what is flagged as interlaced is changed; it needs the picture before and the one after.
+_FILTER = ("bwdif", "mode=send_frame:deint=interlaced")
+
+
+def deinterlaced(found: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
+    """Yield the pictures, deinterlaced: the first field stays, and the lines of the other are interpolated.
+
+    What makes them follows motion (FFmpeg's bwdif): where nothing moves, both fields stay. As many come out as go in, each
+    with its own times. A video without interlaced pictures costs nothing.
+    """
+    for _, same in groupby(found, _kind):
+        yield from _deinterlaced(same)
+
+
+def _deinterlaced(found: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
+    """Deinterlace pictures of one size and format, from the first interlaced one on."""
+    before: av.VideoFrame | None = None
+    for picture in found:
+        if picture.interlaced_frame and min(picture.width, picture.height) >= _LEAST_SIDE:
+            break
+        yield picture
+        before = picture
+    else:
+        return
+    graph, waiting = _bwdif(picture), deque[av.VideoFrame]()
+    # The one before, which was yielded already, is context for the first.
+    for given in chain([] if before is None else [before], [picture], found, [None]):
+        if given is not None:
+            waiting.append(given)
+        graph.vpush(given)
+        while (made := _pulled(graph)) is not None:
+            source = waiting.popleft()
+            made.pts, made.time_base, made.duration = source.pts, source.time_base, source.duration
+            if source is not before:
+                yield made
+
+
+def _bwdif(picture: av.VideoFrame) -> Graph:
+    """Return FFmpeg's bwdif filter for pictures like this one."""
+    graph = Graph()
+    graph.threads = 1
+    source = graph.add_buffer(
+        width=picture.width, height=picture.height, format=picture.format, time_base=picture.time_base
+    )
+    graph.link_nodes(source, graph.add(*_FILTER), graph.add("buffersink")).configure()
+    return graph
+
+
+def _pulled(graph: Graph) -> av.VideoFrame | None:
+    try:
+        return graph.vpull()
+    except (av.BlockingIOError, av.EOFError):
+        return None
+
+
+def _kind(picture: av.VideoFrame) -> tuple[object, ...]:
+    return picture.width, picture.height, picture.format.name, picture.time_base
+
+
+# More than any encoder reorders by.
+_AHEAD = 8
+
+
+def in_order(found: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
+    """Yield the pictures as they come, with their times sorted."""
+    waiting: deque[av.VideoFrame] = deque()
+    times: list[int] = []
+    for picture in chain(found, repeat(None, _AHEAD)):
+        if picture is not None:
+            waiting.append(picture)
+            if picture.pts is not None:
+                heapq.heappush(times, picture.pts)
+        if waiting and (picture is None or len(waiting) > _AHEAD):
+            first = waiting.popleft()
+            first.pts = None if first.pts is None else heapq.heappop(times)
+            yield first
+
+
+# So many pictures in a row after the end: a single one may have a broken time, or come out of order.
+_SURE = 8
+
+
+def within(found: Iterator[av.VideoFrame], span: Span, damage: Damage, *, period: Fraction) -> Iterator[av.VideoFrame]:
+    """Yield the pictures whose times lie in the span; earlier ones are skipped.
+
+    A picture without a time comes a ``period`` after the one before. What was lost before the span counts as no loss.
+    """
+    seconds, inside, beyond = -period, span.start is None, 0
+    for picture in found:
+        timed = picture.pts is not None and picture.time_base is not None
+        seconds = picture.pts * picture.time_base if timed else seconds + period
+        beyond = beyond + 1 if span.end is not None and seconds >= span.end else 0
+        if beyond == _SURE:
+            return
+        if span.holds(seconds):
+            if not inside:
+                damage.forget()
+            inside = True
+            yield picture
+
+
+PIECE_SECONDS = 60
+"""The least time between two boundaries."""
+NEAR_SECONDS = 15
+"""Before a boundary: where a seek to it may end."""
+BACK_SECONDS = (0, 2)
+"""Distances before a boundary at which seeks are tried: in MPEG-TS, which has no index, a seek may end a little too late."""
+
+
+def boundaries(
+    path: str | os.PathLike[str],
+    *,
+    seconds: float = PIECE_SECONDS,
+    start: Fraction | None = None,
+    end: Fraction | None = None,
+) -> tuple[Fraction, ...]:
+    """Return the start times of the pieces after the first: key frames at least ``seconds`` apart.
+
+    Times are in seconds on the video's own time line, within ``start`` and ``end`` (None: all of it). Packets are read, none is
+    decoded, so that the result depends on the file alone. If the container can't seek to each of them, or times are missing
+    or go back, there are none: the video is one piece.
+    """
+    try:
+        with open_input(path) as container:
+            stream = video_stream(container)
+            if stream is None or not (keys := _keys(container, stream)):
+                return ()
+            found: list[Fraction] = []
+            # The first piece is not empty where the video begins after ``start``.
+            before = keys[0] if start is None else max(start, keys[0])
+            for key in keys:
+                if key - before >= seconds and (end is None or key < end):
+                    found.append(key)
+                    before = key
+            reached = all(any(_reached(container, stream, key, back) for back in BACK_SECONDS) for key in found)
+            return tuple(found) if reached else ()
+    except (av.FFmpegError, OSError):
+        return ()
+
+
+def _keys(container: InputContainer, stream: av.VideoStream) -> list[Fraction]:
+    """Return the times of the first packet, and of every packet that is a key frame, at which decoding can begin.
+
+    There are none if packets have no times, or times that go back: a position in the file is then no time in the video.
+    """
+    found: list[Fraction] = []
+    last_dts: int | None = None
+    for packet in container.demux(stream):
+        if not packet.size:
+            continue
+        # Some containers don't tell when the first packets are decoded.
+        back = last_dts is not None and packet.dts is not None and packet.dts <= last_dts
+        if packet.pts is None or back:
+            return []
+        last_dts = packet.dts if packet.dts is not None else last_dts
+        if not found or packet.is_keyframe:
+            key = packet.pts * packet.time_base
+            if found and key <= found[-1]:
+                return []
+            found.append(key)
+    return found
+
+
+def _reached(container: InputContainer, stream: av.VideoStream, key: Fraction, back: int) -> bool:
+    """Return True if a seek to the key ends at its packet, or so little before it that decoding from there costs little."""
+    container.seek(max(0, round((key - back) / stream.time_base)), stream=stream)
+    packet = next(container.demux(stream))
+    return packet.pts is not None and 0 <= key - packet.pts * packet.time_base <= NEAR_SECONDS

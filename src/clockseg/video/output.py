@@ -17,7 +17,7 @@ from av.container import OutputContainer
 from clockseg.errors import VideoError
 from clockseg.files import whole
 from clockseg.types import Size
-from clockseg.video.decode import open_for_writing, reason
+from clockseg.video.decode import reason
 
 BACKWARDS_SECONDS = 1
 """A longer jump back is taken for a transition between joined recordings."""
@@ -72,15 +72,7 @@ class Timestamps:
 
 
 class CloseOrAbort(ABC):
-    """Leaving a ``with`` block closes; leaving it by an exception aborts, and so does a ``close`` that fails.
-
-    >>> class Told(CloseOrAbort):
-    ...     def close(self): print("closed")
-    ...     def abort(self): print("aborted")
-    >>> with Told():
-    ...     pass
-    closed
-    """
+    """Leaving a ``with`` block closes; leaving it by an exception aborts, and so does a ``close`` that fails."""
 
     @abstractmethod
     def close(self) -> None:
@@ -159,7 +151,7 @@ def partial_file(path: Path, ending: str) -> Iterator[OutputContainer]:
         temporary.open("wb").close()
         # No random identifiers and no version strings: the same input gives the same bytes.
         options = {"fflags": "+bitexact", **kind.options}
-        container = open_for_writing(f"file:{temporary}", format=kind.name, container_options=options)
+        container: OutputContainer = av.open(f"file:{temporary}", "w", format=kind.name, container_options=options)
         try:
             yield container
         except BaseException:
