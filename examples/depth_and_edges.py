@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.functional import interpolate
 
 from clockseg import Session, cut, parse_schedule
-from clockseg.evaluation.values import Deviation, deviation
+from clockseg.evaluation.metrics import Deviation, deviation
 from clockseg.graph.sidecar import Input
 from clockseg.video import open_clip
 

@@ -31,7 +31,7 @@ from clockseg import (
 from clockseg.cli.main import main
 from clockseg.datasets import read_data
 from clockseg.evaluation.evaluate import evaluate
-from clockseg.evaluation.values import Deviation, deviation
+from clockseg.evaluation.metrics import Deviation, deviation
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.networks.framing import Framing
 from clockseg.segmenting.results import check_writes, read_values

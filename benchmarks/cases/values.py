@@ -20,7 +20,7 @@ from benchmarks.harness import Facts, percent, table
 from benchmarks.inputs import DRIVING, images, video
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.evaluation.flicker import Flickers, flicker_facts
-from clockseg.evaluation.values import Deviation, deviation
+from clockseg.evaluation.metrics import Deviation, deviation
 from clockseg.types import Array, Image
 
 OPTIONS = {"limit": 90}

@@ -25,6 +25,7 @@ from clockseg.engines.compiled import CompiledPart
 from clockseg.errors import NetworkError, UsageError
 from clockseg.execution.cache import add_note, read_notes
 from clockseg.execution.timed import timed
+from clockseg.graph.cost import price
 from clockseg.graph.part import IMAGE, GraphPart, Pick
 from clockseg.types import Size
 
@@ -104,7 +105,11 @@ def priced(net: StagedNetwork, size: Size | None = None, *, setting: str = "") -
     >>> prices.size, round(prices.full / 1e9, 2)
     ((480, 384), 1.47)
     """
-    size = _size(net) if size is None else size
+    if size is None:
+        if net.sidecar is None:
+            raise UsageError(f"network {net.name!r} doesn't say at which size it works; give size=(WIDTH, HEIGHT).")
+        frame = np.zeros((net.sidecar.input.height, net.sidecar.input.width, 3), np.uint8)
+        size = _working(net.prepare(frame))
     found = _counted(net, size, setting)
     for name in net.names:
         found[name] = found.pop(f"{name}.body") + found.pop(f"{name}.head")
@@ -125,13 +130,6 @@ def _counted(net: StagedNetwork, size: Size, setting: str) -> dict[str, int]:
     return found
 
 
-def _size(net: StagedNetwork) -> Size:
-    if net.sidecar is None:
-        raise UsageError(f"network {net.name!r} doesn't say at which size it works; give size=(WIDTH, HEIGHT).")
-    frame = np.zeros((net.sidecar.input.height, net.sidecar.input.width, 3), np.uint8)
-    return _working(net.prepare(frame))
-
-
 def _working(prepared: Any) -> Size:
     _, height, width, _ = prepared[IMAGE].shape
     return int(width), int(height)
@@ -140,8 +138,6 @@ def _working(prepared: Any) -> Size:
 def _price(name: str, part: Part, size: Size) -> int:
     graph = part.part if isinstance(part, CompiledPart) else part
     if isinstance(graph, GraphPart):
-        from clockseg.graph.cost import price
-
         return price(graph, size).multiply_adds
     if part is same or isinstance(part, Pick):
         return 0
@@ -197,12 +193,9 @@ class Meter:
         """Return the prices at the working size of ``image``."""
         shape = np.shape(image)
         if shape not in self.known:
-            self.known[shape] = self._find(image)
+            self.known[shape], prepared = None, self.net.prepare(np.asarray(image))
+            # Behind suppression of boxes, shapes depend on the frame, which is a NetworkError.
+            with suppress(NetworkError, UsageError):
+                if isinstance(prepared, dict):
+                    self.known[shape] = priced(self.net, _working(prepared), setting=self.setting)
         return self.known[shape]
-
-    def _find(self, image: Any) -> Prices | None:
-        prepared = self.net.prepare(np.asarray(image))
-        # Behind suppression of boxes, shapes depend on the frame, which is a NetworkError.
-        with suppress(NetworkError, UsageError):
-            return priced(self.net, _working(prepared), setting=self.setting) if isinstance(prepared, dict) else None
-        return None

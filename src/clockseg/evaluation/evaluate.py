@@ -23,8 +23,7 @@ from clockseg.errors import UsageError
 from clockseg.evaluation.cost import Meter
 from clockseg.evaluation.flicker import Flickers, flicker_facts
 from clockseg.evaluation.labels import checked_labels, class_names, scored_classes
-from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion, finite
-from clockseg.evaluation.values import Deviation, deviation
+from clockseg.evaluation.metrics import Confusion, Deviation, band_kind, boundary_band, confusion, deviation, finite
 from clockseg.showing.kind import checked_values, kind_of
 from clockseg.showing.stream import Shown, Stream, stream
 from clockseg.types import Array
@@ -193,16 +192,7 @@ class Lane:
 
 
 class Interleaving:
-    """One clip through the uncut ``net`` and ``streams``, which have their ``lanes`` in that order.
-
-    >>> from clockseg.clockwork.network import Stage
-    >>> net = StagedNetwork("one", (Stage("a", len),))
-    >>> runs = Interleaving(net, [stream(net, frame_oracle)])
-    >>> [outputs for _, outputs in runs([Frame(0, "x"), Frame(1, "y")])]
-    [[1, 1], [1, 1]]
-    >>> [lane.tally.frames for lane in runs.lanes]
-    [2, 2]
-    """
+    """One clip through the uncut ``net`` and ``streams``, which have their ``lanes`` in that order."""
 
     def __init__(self, net: StagedNetwork, streams: Sequence[Stream]) -> None:
         self.lanes = [Lane(one) for one in (stream(net.uncut(), frame_oracle), *streams)]

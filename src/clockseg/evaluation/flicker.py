@@ -14,8 +14,7 @@ import numpy as np
 
 from clockseg.carry.flow import grey, optical_flow
 from clockseg.carry.motion import Motion, Sight, grid, sampled
-from clockseg.evaluation.metrics import Confusion, confusion, finite
-from clockseg.evaluation.values import Deviation, deviation
+from clockseg.evaluation.metrics import Confusion, Deviation, confusion, deviation, finite
 from clockseg.libraries import opencv
 from clockseg.types import Array, Image, Labels
 
@@ -37,12 +36,7 @@ class Correspondence(NamedTuple):
 
 
 class Following:
-    """Correspondences of each frame of one clip with the frame before.
-
-    >>> following, blank = Following(), np.zeros((48, 64, 3), np.uint8)
-    >>> following.see(blank) is None, int(following.see(blank).sure.sum()) == 48 * 64
-    (True, True)
-    """
+    """Correspondences of each frame of one clip with the frame before."""
 
     def __init__(self) -> None:
         self._before: tuple[tuple[int, ...], Sight] | None = None
@@ -58,17 +52,14 @@ class Following:
         sure = consistent(motion.flow, optical_flow(before[1].grey, now.grey, finest=1))
         if sure.mean() < LEAST or motion.unexplained() > MOST:
             return None
-        return Correspondence(motion.places(height, width), _enlarged(sure, width, height))
+        enlarged = opencv().resize(sure.view(np.uint8), (width, height), interpolation=opencv().INTER_NEAREST)
+        return Correspondence(motion.places(height, width), enlarged.view(bool))
 
 
 def consistent(there: Array, back: Array, apart: float = APART) -> Array:
     """Check two flows [h, w, 2] for consistency: bool [h, w], True where ``there`` then ``back`` ends within ``apart`` pixels.
 
     Places that were outside of the earlier picture are not consistent.
-
-    >>> pan = np.full((2, 4, 2), [1.0, 0.0], np.float32)
-    >>> consistent(pan, -pan).tolist()[0], consistent(pan, pan).tolist()[0]
-    ([True, True, True, False], [False, False, False, False])
     """
     height, width = there.shape[:2]
     places = grid(there) + there
@@ -79,12 +70,7 @@ def consistent(there: Array, back: Array, apart: float = APART) -> Array:
 
 
 def flickering(labels: Labels, before: Labels, found: Correspondence, classes: int) -> Confusion:
-    """Return the confusion of ``labels`` [h, w] with those of the frame before, warped to this one.
-
-    >>> still = Correspondence(grid(np.zeros((1, 3))), np.array([[True, True, False]]))
-    >>> flickering(np.uint8([[0, 1, 1]]), np.uint8([[0, 0, 0]]), still, 2).counts.tolist()
-    [[1, 0], [1, 0]]
-    """
+    """Return the confusion of ``labels`` [h, w] with those of the frame before, warped to this one."""
     # OpenCV warps no wider integers.
     wide = before if before.dtype.itemsize <= 2 else before.astype(np.float64)
     moved = sampled(wide, found.places, nearest=True)
@@ -96,9 +82,6 @@ def flicker_facts(counted: Confusion | Deviation) -> dict[str, Any]:
 
     ``flicker``: 1 - mIoU over the classes of at least 0.1 % of the pixels, ``pixels``: the share that changed their label. For
     numbers ``flicker`` alone: the mean absolute difference from the warped frame before over the mean absolute number.
-
-    >>> flicker_facts(Confusion(np.array([[3, 0], [0, 5]]))), flicker_facts(Confusion.none(2))
-    ({'flicker': 0.0, 'pixels': 0.0}, {'flicker': None, 'pixels': None})
     """
     if isinstance(counted, Deviation):
         return {"flicker": counted.apart / counted.size if counted.size else None}
@@ -106,12 +89,7 @@ def flicker_facts(counted: Confusion | Deviation) -> dict[str, Any]:
 
 
 def drift(values: Array, before: Array, found: Correspondence) -> Deviation:
-    """Return the deviation of the frame before, warped, from numbers, [h, w] or [channels, h, w]; all channels count alike.
-
-    >>> still = Correspondence(grid(np.zeros((1, 2))), np.array([[True, True]]))
-    >>> drift(np.float32([[1, 2]]), np.float32([[1, 1]]), still).relative_error == 1 / 3
-    True
-    """
+    """Return the deviation of the frame before, warped, from numbers, [h, w] or [channels, h, w]; all channels count alike."""
     planes = [one.reshape(-1, *one.shape[-2:]).astype(np.float32) for one in (values, before)]
     sums = Deviation()
     for now, last in zip(*planes, strict=True):
@@ -122,14 +100,7 @@ def drift(values: Array, before: Array, found: Correspondence) -> Deviation:
 
 
 class Flickers:
-    """The flicker of several outputs on one clip, with one motion estimate per frame; ``classes``: None for numbers.
-
-    >>> calm, dark = Flickers(1, 2), np.zeros((48, 64), np.uint8)
-    >>> for _ in range(3):
-    ...     calm.see(np.zeros((48, 64, 3), np.uint8), [dark])
-    >>> flicker_facts(calm.counted[0])["flicker"]
-    0.0
-    """
+    """The flicker of several outputs on one clip, with one motion estimate per frame; ``classes``: None for numbers."""
 
     def __init__(self, outputs: int, classes: int | None) -> None:
         self.counted: list[Any] = [Deviation() if classes is None else Confusion.none(classes)] * outputs
@@ -147,8 +118,3 @@ class Flickers:
 
     def _apart(self, now: Array, before: Array, found: Correspondence) -> Any:
         return drift(now, before, found) if self._classes is None else flickering(now, before, found, self._classes)
-
-
-def _enlarged(mask: Array, width: int, height: int) -> Array:
-    cv2 = opencv()
-    return np.asarray(cv2.resize(mask.view(np.uint8), (width, height), interpolation=cv2.INTER_NEAREST)).view(bool)

@@ -52,12 +52,7 @@ def scored_classes(clip: Clip, names: tuple[str, ...], net: StagedNetwork) -> tu
 
 
 def checked_labels(output: Any, net: StagedNetwork, frame: Frame | None = None) -> Labels:
-    """Return the output of ``net`` as an array if it is a label map, of the size of its ``frame``; else ``UsageError``.
-
-    >>> from clockseg.clockwork.network import Stage
-    >>> checked_labels([[0, 1]], StagedNetwork("one", (Stage("a", str.upper),))).tolist()
-    [[0, 1]]
-    """
+    """Return the output of ``net`` as an array if it is a label map, of the size of its ``frame``; else ``UsageError``."""
     labels = np.asarray(output)
     if labels.dtype.kind in "ui" and labels.ndim == 2 and (frame is None or labels.shape == frame.image.shape[:2]):
         return labels

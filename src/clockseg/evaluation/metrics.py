@@ -1,14 +1,15 @@
-"""Scores of label maps, from a confusion matrix that is summed over frames and clips.
+"""Scores of label maps, from a confusion matrix that is summed over frames and clips, and the error of maps of numbers.
 
 Mean IU is mIoU; f.w. IU weighs each class by its share of the true pixels. As in the authors' code there is one confusion for
 the whole run, true labels outside the classes are dropped, and classes absent from both are left out of the mean.
+Maps of numbers, such as depth or edges, have no classes to count, so agreement is a relative error.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -21,7 +22,7 @@ BandKind: TypeAlias = Literal["foreground", "classes"]
 AGREEMENT_SHARE = 0.001
 """Agreement's mIoU is over classes that hold at least this share of the oracle's pixels."""
 
-NAN = float("nan")
+NAN = math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,3 +222,59 @@ def _share(part: Array, whole: Array) -> Array:
 def _mean(values: Array) -> float:
     there = values[~np.isnan(values)]
     return float(there.mean()) if there.size else NAN
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Difference of maps of numbers from a reference, summed over frames; addable.
+
+    ``apart``: the sum of absolute differences; ``size``: the sum of the reference's absolute values; ``worst``: the
+    largest relative error of a frame; ``frames``: the number of frames.
+
+    >>> one = deviation(np.array([1.0, 3.0]), np.array([1.0, 4.0]))
+    >>> (one + one).relative_error, one.worst
+    (0.2, 0.2)
+    """
+
+    apart: float = 0.0
+    size: float = 0.0
+    worst: float = 0.0
+    frames: int = 0
+
+    def __add__(self, other: Deviation) -> Deviation:
+        if not isinstance(other, Deviation):
+            return NotImplemented
+        worst = max(self.worst, other.worst)
+        return Deviation(self.apart + other.apart, self.size + other.size, worst, self.frames + other.frames)
+
+    @property
+    def relative_error(self) -> float:
+        """mean |a - b| / mean |b|, at least 0; NaN without frames, infinite against nothing but zeros."""
+        return _ratio(self.apart, self.size) if self.frames else math.nan
+
+    def facts(self) -> dict[str, Any]:
+        """Return plain values, None without frames."""
+        worst = self.worst if self.frames else math.nan
+        return {"relative_error": finite(self.relative_error), "worst_frame": finite(worst)}
+
+
+def deviation(values: Array, truth: Array) -> Deviation:
+    """Compare one frame's ``values`` with ``truth``, arrays of one shape; places where the truth is not finite don't count.
+
+    Several channels give one figure, so scale them alike or compare them one by one.
+    """
+    a, b = np.asarray(values, np.float64), np.asarray(truth, np.float64)
+    if a.shape != b.shape:
+        raise DataError(f"maps of shapes {list(a.shape)} and {list(b.shape)} can't be compared; give equal shapes.")
+    known = np.isfinite(b)
+    if not known.all():
+        a, b = a[known], b[known]
+    apart, size = float(np.abs(a - b).sum()), float(np.abs(b).sum())
+    return Deviation(apart, size, _ratio(apart, size), 1)
+
+
+def _ratio(apart: float, size: float) -> float:
+    # A value that is not finite where the truth is finite is as wrong as can be.
+    if not math.isfinite(apart):
+        return math.inf
+    return apart / size if size else math.inf if apart else 0.0
