@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from clockseg.datasets.known_classes import voc_palette
+from clockseg.datasets.official import voc_palette
 
 
 def scene(width: int, height: int, seed: int = 0) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clockseg.datasets import Clip, official, read_data
-from clockseg.datasets.known_classes import CAMVID, PASCAL
+from clockseg.datasets.official import CAMVID, PASCAL
 from clockseg.errors import UsageError
 from dataset_trees import camvid, davis, labels
 from video_making import data_folder

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clockseg.datasets import official
-from clockseg.datasets.known_classes import CITYSCAPES, CITYSCAPES_LABELS
+from clockseg.datasets.official import CITYSCAPES, CITYSCAPES_LABELS
 from clockseg.errors import DataError, UsageError
 from dataset_trees import cityscapes, labels, save
 

@@ -17,7 +17,7 @@ import pytest
 
 from clockseg.cli.main import main
 from clockseg.datasets import LAYOUTS, Clip, Layout, official, parse_layout, read_data
-from clockseg.datasets.known_classes import PASCAL, YOUTUBE_OBJECTS
+from clockseg.datasets.official import PASCAL, YOUTUBE_OBJECTS
 from clockseg.errors import DataError, UsageError
 from dataset_trees import camvid, cityscapes, davis, nyud, save, scene, voc, write_list, youtube
 from networks import TINY, write_tiny

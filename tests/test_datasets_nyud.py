@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg.datasets import known_classes, official
+from clockseg.datasets import official
 from clockseg.errors import DataError, UsageError
 from clockseg.video.images import natural_key
 from dataset_trees import labels, nyud, save, scene, write_list
@@ -55,7 +55,7 @@ def test_raw_frames_are_cut_to_rows_44_to_469_and_columns_40_to_600(tmp_path: Pa
 
 
 def test_trap_14_void_wraps_to_255_and_the_rest_is_one_less(tmp_path: Path) -> None:
-    found = known_classes.NYUD_LABELS(save(tmp_path / "label.png", np.arange(41, dtype=np.uint8)[None]))
+    found = official.NYUD_LABELS(save(tmp_path / "label.png", np.arange(41, dtype=np.uint8)[None]))
     assert found.dtype == np.uint8
     assert found[0].tolist() == [255, *range(40)]
 

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from clockseg.datasets import official, read_labels_png
-from clockseg.datasets.known_classes import PASCAL
 from clockseg.datasets.labels import read_index_png
+from clockseg.datasets.official import PASCAL
 from clockseg.errors import DataError
 from dataset_trees import labels, save, voc, write_list
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg.datasets import Clip, read_data, translate
-from clockseg.datasets.translated import FRAMES, window
+from clockseg.datasets.layouts import FRAMES, window
 from clockseg.errors import DataError, UsageError
 from dataset_trees import save, scene, voc, write_list
 

@@ -11,7 +11,7 @@ import pytest
 from clockseg.clocks.rates import frame_oracle, skip_frame
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import official, read_data
-from clockseg.datasets.known_classes import PASCAL, YOUTUBE_OBJECTS
+from clockseg.datasets.official import PASCAL, YOUTUBE_OBJECTS
 from clockseg.errors import DataError
 from clockseg.evaluation.evaluate import evaluate
 from clockseg.evaluation.metrics import confusion

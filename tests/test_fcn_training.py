@@ -19,7 +19,7 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 import dataset_trees  # noqa: E402
 from caffe_making import as_layers, caffemodel  # noqa: E402
 from clockseg.datasets import Classes, read_data  # noqa: E402
-from clockseg.datasets.known_classes import CITYSCAPES, PASCAL  # noqa: E402
+from clockseg.datasets.official import CITYSCAPES, PASCAL  # noqa: E402
 from clockseg.errors import DataError, NetworkError, TrainingError, UsageError  # noqa: E402
 from clockseg.networks.load import load  # noqa: E402
 from clockseg.paper.fcn import (  # noqa: E402

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from caffe_making import as_layers, caffemodel, full
 from clockseg.cli.main import main
-from clockseg.datasets.known_classes import CITYSCAPES
+from clockseg.datasets.official import CITYSCAPES
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import sidecar
 from clockseg.networks.load import load

@@ -15,7 +15,7 @@ import dataset_trees
 from clockseg import DataError
 from clockseg.cli.main import main
 from clockseg.cli.reproduce import EXPERIMENTS, experiment, text
-from clockseg.datasets.known_classes import CITYSCAPES, PASCAL
+from clockseg.datasets.official import CITYSCAPES, PASCAL
 from clockseg.paper import adaptive_clock, tables, velocity
 from clockseg.paper.adaptive_clock import PixelChange
 from clockseg.paper.fcn import FCNDescription, FCNShape, write_fcn

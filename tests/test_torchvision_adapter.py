@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clockseg.cli.main import main
-from clockseg.datasets.known_classes import PASCAL
+from clockseg.datasets.official import PASCAL
 from clockseg.engines import openvino
 from clockseg.errors import NetworkError, UsageError
 from clockseg.networks import named, torchvision_zoo

@@ -3,8 +3,7 @@
 from clockseg.datasets.classes import Classes, read_classes
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.labels import read_labels_png
-from clockseg.datasets.layouts import LAYOUTS, Layout, parse_layout, read_data
-from clockseg.datasets.translated import translate
+from clockseg.datasets.layouts import LAYOUTS, Layout, parse_layout, read_data, translate
 
 __all__ = [
     "LAYOUTS",

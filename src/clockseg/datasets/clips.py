@@ -155,19 +155,15 @@ class Clip:
                 f"label {path} is {labels.shape[1]}x{labels.shape[0]}, its picture {image.shape[1]}x{image.shape[0]}; "
                 "both must have the same size."
             )
-        if self.classes is not None:
-            _check_ids(labels, self.classes, path)
+        if (classes := self.classes) is not None:
+            there = np.flatnonzero(np.bincount(labels.ravel())).tolist()
+            wrong = [str(label) for label in there if label >= len(classes.names) and label != classes.ignore]
+            if wrong:
+                raise DataError(
+                    f"label {path} holds {', '.join(wrong[:5])}; there are {len(classes.names)} classes "
+                    f"(0 to {len(classes.names) - 1}) and {classes.ignore} for pixels to ignore."
+                )
         return labels
-
-
-def _check_ids(labels: Labels, classes: Classes, path: Path) -> None:
-    there = np.flatnonzero(np.bincount(labels.ravel()))
-    wrong = [int(label) for label in there if label >= len(classes.names) and label != classes.ignore]
-    if wrong:
-        raise DataError(
-            f"label {path} holds {', '.join(map(str, wrong[:5]))}; there are {len(classes.names)} classes "
-            f"(0 to {len(classes.names) - 1}) and {classes.ignore} for pixels to ignore."
-        )
 
 
 def renamed(clips: Sequence[Clip], file: Path, net: StagedNetwork) -> tuple[list[Clip], list[str]]:
@@ -175,25 +171,23 @@ def renamed(clips: Sequence[Clip], file: Path, net: StagedNetwork) -> tuple[list
 
     ``DataError`` if the map doesn't fit the classes of the network and of the clips, ``UsageError`` if either names none.
     """
-    mapped = read_class_map(file)
-    found = [
-        clip if clip.classes is None else replace(clip, classes=replace(clip.classes, renames=mapped)) for clip in clips
-    ]
-    if all(clip.classes is None for clip in found):
+    mapped, network = read_class_map(file), () if net.sidecar is None else net.sidecar.classes
+    if all(clip.classes is None for clip in clips):
         raise UsageError(f"--map {file}: none of the clips names its classes, so there is nothing to map to.")
-    if net.sidecar is None or not net.sidecar.classes:
+    if not network:
         raise UsageError(f"--map renames classes, but network {net.name!r} names none.")
-    warnings = dict.fromkeys(_unreached(clip, net.sidecar.classes) for clip in found)
-    return found, [text for text in warnings if text]
-
-
-def _unreached(clip: Clip, network: Sequence[str]) -> str:
-    if clip.classes is None:
-        return ""
-    ids = set(clip.classes.lookup(network)[: len(network)].tolist())
-    missing = [name for id, name in enumerate(clip.classes.names) if id not in ids]
-    if len(missing) == len(clip.classes.names):
-        raise DataError(f"{clip.path}: no class of the network is mapped to any of its classes.")
-    return (
-        f"no class of the network is mapped to {', '.join(missing)}: they score 0 where they occur." if missing else ""
-    )
+    found, warnings = list(clips), dict[str, None]()
+    for index, clip in enumerate(clips):
+        if clip.classes is None:
+            continue
+        classes = replace(clip.classes, renames=mapped)
+        ids = classes.lookup(network)[: len(network)]
+        missing = [name for id, name in enumerate(classes.names) if id not in ids]
+        if len(missing) == len(classes.names):
+            raise DataError(f"{clip.path}: no class of the network is mapped to any of its classes.")
+        if missing:
+            warnings[f"no class of the network is mapped to {', '.join(missing)}: they score 0 where they occur."] = (
+                None
+            )
+        found[index] = replace(clip, classes=classes)
+    return found, list(warnings)

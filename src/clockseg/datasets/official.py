@@ -20,19 +20,81 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
-from clockseg.datasets import known_classes as known
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, read_picture
 from clockseg.datasets.folders import SEE_DOCS, files, folders, missing, read_lines, required
 from clockseg.datasets.labels import Mapped, read_index_png, read_labels_png
 from clockseg.errors import DataError, UsageError, nearest, whole_number
 from clockseg.types import Array, Image, Labels
+
+
+def voc_palette(count: int) -> tuple[tuple[int, int, int], ...]:
+    """Return the first ``count`` colours of PASCAL's palette, RGB: bit 3k + c of an id is bit 7 - k of channel c.
+
+    >>> voc_palette(3)
+    ((0, 0, 0), (128, 0, 0), (0, 128, 0))
+    """
+
+    def channel(id: int, c: int) -> int:
+        return sum((id >> 3 * k + c & 1) << 7 - k for k in range(3))
+
+    return tuple((channel(id, 0), channel(id, 1), channel(id, 2)) for id in range(count))
+
+
+PASCAL_NAMES = (
+    "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
+    "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)  # fmt: skip
+PASCAL = Classes(PASCAL_NAMES, voc_palette(len(PASCAL_NAMES)))
+
+_YOUTUBE = ("background", "aeroplane", "bird", "boat", "car", "cat", "cow", "dog", "horse", "motorbike", "train")
+YOUTUBE_OBJECTS = Classes(_YOUTUBE, tuple(PASCAL.palette[PASCAL_NAMES.index(name)] for name in _YOUTUBE), others=0)
+"""Ten classes of PASCAL; a network's other classes count as background."""
+
+DAVIS_FPS = 24
+DAVIS = Classes(("background", "object"), voc_palette(2), fps=DAVIS_FPS)
+
+_NYUD = (
+    "wall", "floor", "cabinet", "bed", "chair", "sofa", "table", "door", "window", "bookshelf", "picture",
+    "counter", "blinds", "desk", "shelves", "curtain", "dresser", "pillow", "mirror", "floor mat", "clothes",
+    "ceiling", "books", "refrigerator", "television", "paper", "towel", "shower curtain", "box", "whiteboard",
+    "person", "night stand", "toilet", "sink", "lamp", "bathtub", "bag", "other structure", "other furniture",
+    "other prop",
+)  # fmt: skip
+NYUD = Classes(_NYUD, voc_palette(len(_NYUD) + 1)[1:])
+NYUD_LABELS = Mapped({id: (id - 1) % 256 for id in range(256)})
+"""Stored ids start at 1; 0 means no label and becomes 255."""
+
+CITYSCAPES = Classes(
+    (
+        "road", "sidewalk", "building", "wall", "fence", "pole", "traffic light", "traffic sign", "vegetation",
+        "terrain", "sky", "person", "rider", "car", "truck", "bus", "train", "motorcycle", "bicycle",
+    ),
+    (
+        (128, 64, 128), (244, 35, 232), (70, 70, 70), (102, 102, 156), (190, 153, 153), (153, 153, 153),
+        (250, 170, 30), (220, 220, 0), (107, 142, 35), (152, 251, 152), (70, 130, 180), (220, 20, 60), (255, 0, 0),
+        (0, 0, 142), (0, 0, 70), (0, 60, 100), (0, 80, 100), (0, 0, 230), (119, 11, 32),
+    ),
+    fps=17,
+)  # fmt: skip
+_CITYSCAPES_IDS = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
+CITYSCAPES_LABELS = Mapped({id: train for train, id in enumerate(_CITYSCAPES_IDS)}, others=CITYSCAPES.ignore)
+"""Reads labelIds files, whose ids are not the 19 training ids; all other ids are ignored."""
+
+CAMVID = Classes(
+    ("sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "bicyclist"),
+    (
+        (128, 128, 128), (128, 0, 0), (192, 192, 128), (128, 64, 128), (60, 40, 222), (128, 128, 0), (192, 128, 128),
+        (64, 64, 128), (64, 0, 128), (64, 64, 0), (0, 128, 192),
+    ),
+)  # fmt: skip
+CAMVID_LABELS = Mapped({11: CAMVID.ignore})
+"""The stored id 11 is void."""
 
 
 def pascal(path: Path, *, split: str = "val", labels: str = "SegmentationClass") -> list[Clip]:
@@ -49,7 +111,7 @@ def pascal(path: Path, *, split: str = "val", labels: str = "SegmentationClass")
     for name in _pascal_list(root / "ImageSets" / "Segmentation", split):
         what = f"a file of {name}, which is in the list"
         picture, label = required(images / f"{name}.jpg", what), required(maps / f"{name}.png", what)
-        clips.append(Clip(name, picture, (picture,), (label,), known.PASCAL, read_labels=read_index_png))
+        clips.append(Clip(name, picture, (picture,), (label,), PASCAL, read_labels=read_index_png))
     return clips
 
 
@@ -101,8 +163,9 @@ def nyud(path: Path, *, split: str = "test", skip: int = 10, before: int = 2, af
         indices = [at + skip * step for step in around if 0 <= at + skip * step < len(scene)]
         images = tuple(scene[index] for index in indices)
         labels = tuple(label if index == at else None for index in indices)
-        clip = Clip(label.stem, folder, images, labels, known.NYUD)
-        clips.append(replace(clip, read_image=read_nyud_frame, read_labels=known.NYUD_LABELS))
+        clips.append(
+            Clip(label.stem, folder, images, labels, NYUD, read_image=read_nyud_frame, read_labels=NYUD_LABELS)
+        )
     return clips
 
 
@@ -131,7 +194,7 @@ def youtube_objects(path: Path) -> list[Clip]:
     Labels start at frame number ``FIRST_SCORED``. As in the authors' evaluation, frames and masks are scaled to a longer side
     of 500 pixels, and no pixel is ignored.
     """
-    names = known.YOUTUBE_OBJECTS.names
+    names = YOUTUBE_OBJECTS.names
     shots = [
         (label, shot)
         for label, name in enumerate(names)
@@ -155,8 +218,8 @@ def _youtube_clip(shot: Path, label: int) -> Clip:
     name = f"{video.parents[1].name}/{video.name}/{shot.name}"
     images = tuple(frames[number] for number in numbers)
     labels = tuple(masks.get(number) if number >= FIRST_SCORED else None for number in numbers)
-    clip = Clip(name, shot, images, labels, known.YOUTUBE_OBJECTS)
-    return replace(clip, read_image=read_youtube_frame, read_labels=Mapped({1: label}, read=read_youtube_mask))
+    read_labels = Mapped({1: label}, read=read_youtube_mask)
+    return Clip(name, shot, images, labels, YOUTUBE_OBJECTS, read_image=read_youtube_frame, read_labels=read_labels)
 
 
 def _numbered(folder: Path, what: str) -> dict[int, Path]:
@@ -207,7 +270,7 @@ def cityscapes(path: Path, *, split: str = "val", before: int = 19, after: int =
     if not ids and not train_ids:
         what = "label maps, CITY/CITY_SEQUENCE_FRAME_gtFine_labelIds.png"
         raise missing(path / "gtFine" / split, what)
-    read_labels = known.CITYSCAPES_LABELS if ids else read_labels_png
+    read_labels = CITYSCAPES_LABELS if ids else read_labels_png
     return [_cityscapes_clip(label, images / label.parent.name, around, read_labels) for label in ids or train_ids]
 
 
@@ -220,7 +283,7 @@ def _cityscapes_clip(label: Path, folder: Path, around: range, read_labels: Call
     what = f"a frame of the snippet around {label.name}"
     images = tuple(required(folder / name, what) for name in names)
     labels = tuple(label if offset == 0 else None for offset in around)
-    return Clip(stem, folder, images, labels, known.CITYSCAPES, read_labels=read_labels)
+    return Clip(stem, folder, images, labels, CITYSCAPES, read_labels=read_labels)
 
 
 def camvid(path: Path, *, split: str = "val") -> list[Clip]:
@@ -231,7 +294,7 @@ def camvid(path: Path, *, split: str = "val") -> list[Clip]:
         images = tuple(group)
         maps = (path / f"{split}annot" / f"{image.stem}.png" for image in images)
         labels = tuple(required(label, "the label map of a picture") for label in maps)
-        clips.append(Clip(drive, path / split, images, labels, known.CAMVID, read_labels=known.CAMVID_LABELS))
+        clips.append(Clip(drive, path / split, images, labels, CAMVID, read_labels=CAMVID_LABELS))
     return clips
 
 
@@ -248,14 +311,14 @@ def davis(path: Path, *, split: str | None = None, shots: Mapping[str, str] | No
         raise missing(images, "a folder of pictures for each shot")
     wanted = there if split is None else _davis_list(path / "ImageSets" / f"{split}.txt")
     if shots is None:
-        return [_davis_clip(images / shot, masks / shot, known.DAVIS, 1) for shot in wanted]
+        return [_davis_clip(images / shot, masks / shot, DAVIS, 1) for shot in wanted]
     if not isinstance(shots, Mapping):
         raise UsageError(f"shots is {shots!r}; give the class that each shot shows, such as {{'dog': 'dog'}}.")
     for shot in shots:
         if shot not in there:
             raise UsageError(f"there is no shot {shot!r} in {images}. {nearest(shot, there)}")
     names = ("background", *sorted(set(shots.values())))
-    classes = Classes(names, known.voc_palette(len(names)), fps=known.DAVIS_FPS, others=0)
+    classes = Classes(names, voc_palette(len(names)), fps=DAVIS_FPS, others=0)
     shown = [(shot, names.index(shots[shot])) for shot in wanted if shot in shots]
     return [_davis_clip(images / shot, masks / shot, classes, label) for shot, label in shown]
 
@@ -282,7 +345,7 @@ OFFICIAL: Mapping[str, tuple[Callable[..., list[Clip]], Callable[[Path], bool]]]
     "nyud": (nyud, lambda path: (path / "raw").is_dir() and (path / "labels").is_dir()),
     "youtube_objects": (
         youtube_objects,
-        lambda path: any((path / name / "data").is_dir() for name in known.YOUTUBE_OBJECTS.names[1:]),
+        lambda path: any((path / name / "data").is_dir() for name in YOUTUBE_OBJECTS.names[1:]),
     ),
     "cityscapes": (
         cityscapes,

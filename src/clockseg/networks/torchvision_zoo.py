@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.datasets.known_classes import PASCAL
+from clockseg.datasets.official import PASCAL
 from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, nearest
 from clockseg.instances.recognising import IMAGENET
 from clockseg.networks.onnx_export import adapted, export

@@ -24,7 +24,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 
 from clockseg.datasets import Classes, read_classes
-from clockseg.datasets.known_classes import CITYSCAPES, NYUD, PASCAL
+from clockseg.datasets.official import CITYSCAPES, NYUD, PASCAL
 from clockseg.errors import NetworkError, UsageError
 from clockseg.paper.fcn import MEAN, FCNDescription, FCNShape, Layer, Variant, bilinear, check_state, layers
 from clockseg.types import Array, Size

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
-from clockseg.datasets.translated import translate
+from clockseg.datasets.layouts import translate
 from clockseg.errors import DataError
 from clockseg.paper.methods import Method, Networks, measured, score
 from clockseg.paper.report import Row
