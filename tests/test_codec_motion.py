@@ -11,9 +11,8 @@ import pytest
 
 from clockseg import Session, UsageError, carried, skip_frame
 from clockseg.carry import Auto, Codec, Flow, Interpolate, Motion, Vectors, Warp, parse_carry, settled
+from clockseg.carry.codec import BLOCK, Reference, Track, filled, inverse
 from clockseg.carry.flow import optical_flow
-from clockseg.carry.track import Reference, Track, inverse
-from clockseg.carry.vectors import BLOCK, filled
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import Clip
 from clockseg.segmenting.segmentation import segment

@@ -23,7 +23,7 @@ from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, data, images, segfo
 from benchmarks.measuring import compared, milliseconds, ratio, took, turns
 from clockseg import Stage, StagedNetwork, budget, carried, frame_oracle, load, parse_schedule, run
 from clockseg.carry.flow import Flow
-from clockseg.carry.interpolate import Interpolate
+from clockseg.carry.warp import Interpolate
 from clockseg.clocks.threshold import FULL
 from clockseg.clockwork.clock import Clock, Plain
 from clockseg.datasets import Clip, read_data

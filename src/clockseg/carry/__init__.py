@@ -1,12 +1,9 @@
 """Carry: how cached values are propagated to the current frame."""
 
-from clockseg.carry.codec import Auto, Codec
+from clockseg.carry.codec import Auto, Codec, Vectors
 from clockseg.carry.flow import Flow
-from clockseg.carry.interpolate import Interpolate, at_once, settled
 from clockseg.carry.motion import Motion, Sight
-from clockseg.carry.spec import parse_carry
-from clockseg.carry.vectors import Vectors
-from clockseg.carry.warp import Estimator, Warp
+from clockseg.carry.warp import Estimator, Interpolate, Warp, at_once, parse_carry, settled
 from clockseg.clockwork.carry import Carry, Identity, Of, identity
 
 __all__ = [

@@ -1,16 +1,19 @@
-"""Warp: cached values are propagated by motion compensation."""
+"""Carries that move cached values along motion, and carries as text, as the command line, plans and summaries write them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, ClassVar, NoReturn, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
+from clockseg.carry.codec import Auto, Codec
+from clockseg.carry.flow import Flow
 from clockseg.carry.motion import Motion, Sight, as_plane, from_plane, resampled
-from clockseg.clocks.expressions import Written
-from clockseg.clockwork.carry import Of
+from clockseg.clocks.expressions import Written, object_named
+from clockseg.clockwork.carry import Carry, Of, as_carry, identity
 from clockseg.errors import UsageError
 from clockseg.types import IMAGE, PICTURE_SIZE, Size
 
@@ -61,7 +64,6 @@ class Warp(AlongMotion):
     pixel) or numbers (bilinear), and no part of the network runs. "held" warps the held value of each stage and fuses them;
     frames on which some stages fire always do.
 
-    >>> from clockseg.carry.flow import Flow
     >>> print(Warp(Flow(), of="held"))
     warp(flow, of="held")
     """
@@ -96,6 +98,61 @@ class Warp(AlongMotion):
         return _moved(value, motion, "the held value")
 
 
+@dataclass(frozen=True)
+class Interpolate(AlongMotion):
+    """Makes a frame on which nothing fires from the key frames before and after it, each warped to it.
+
+    A key frame is one on which any stage fires. Score maps are warped and averaged before labels are made of them, weighted by
+    how well motion explains the picture and by the distance in time (``clockseg.showing``). ``motion``: the motion estimator.
+    ``keys``: 1 shows a key frame as the network gives it; 2 averages it with the key frames before and after it too, which is
+    more accurate and flickers less.
+
+    Outputs come late, by at most one interval between key frames, so this is for files: for ``clockseg.segment``,
+    ``evaluate``, ``plan`` and ``run``, and for ``live --lookahead``. A ``Session`` answers at once, so it can't use it.
+
+    >>> print(Interpolate(Flow()), Interpolate(Flow(0.25), keys=1))
+    interpolate(flow) interpolate(flow(scale=0.25), keys=1)
+    """
+
+    motion: Estimator
+    keys: int = 2
+    of: ClassVar[Of] = "output"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.keys not in (1, 2) or isinstance(self.keys, bool):
+            raise UsageError(f"interpolate(keys={self.keys!r}); give 1 or 2.")
+
+    def refuse(self, *given: Any, **named: Any) -> NoReturn:
+        """Raise ``UsageError``: whoever asks for the output at once does not know the next key frame."""
+        raise UsageError(
+            f"{self} needs the key frame after a frame too, so a Session, which answers at once, can't use it. "
+            "Use clockseg.run(net, frames, schedule), which yields late, or the carry warp(flow)."
+        )
+
+    see = observe = compose = move = refuse
+
+
+def at_once(carry: Carry) -> Carry:
+    """Return a carry whose outputs need no later frame: ``warp`` in place of ``interpolate``, with the same motion estimator.
+
+    >>> print(at_once(Interpolate(Flow())))
+    warp(flow)
+    """
+    return Warp(carry.motion) if isinstance(carry, Interpolate) else carry
+
+
+def settled(carry: Carry, vectors: Any) -> Carry:
+    """Return ``carry``, with ``auto`` replaced by its choice for a stream whose frames have these vectors.
+
+    >>> print(settled(Warp(Auto(), of="held"), None))
+    warp(flow, of="held")
+    """
+    if isinstance(carry, Warp | Interpolate) and isinstance(carry.motion, Auto):
+        return replace(carry, motion=carry.motion.choice(vectors))
+    return carry
+
+
 def working_size(prepared: Any, image: Any) -> tuple[Size, tuple[float, float]]:
     """Return the size (w, h) of the picture that a network reads, without padding, and the share of its maps that it covers."""
     if getattr(image, "dtype", None) != np.uint8 or image.ndim != 3:
@@ -115,3 +172,43 @@ def _moved(value: Any, motion: Motion, name: str) -> Any:
         return value
     plane = as_plane(value, name, bytes_are_labels=False)
     return from_plane(resampled(plane, motion.places(*plane.shape[:2])), value)
+
+
+def parse_carry(text: str) -> Carry:
+    """Return the carry that ``text`` describes.
+
+    >>> print(parse_carry("warp(flow, scale=0.25)"))
+    warp(flow(scale=0.25))
+    """
+    return carry_of(object_named(text, CARRIES, what="carry"), text)
+
+
+def carry_of(found: Any, text: str) -> Carry:
+    """Return ``found`` if it is a carry, or call it if it needs no arguments; else ``UsageError``."""
+    made: Any = found() if found in (CARRIES["warp"], CARRIES["interpolate"]) else found
+    try:
+        return as_carry(made)
+    except UsageError as error:
+        raise UsageError(f"carry {text!r}: {error}") from None
+
+
+def _with_motion(kind: type[Warp | Interpolate], motion: Any = Flow, **options: Any) -> Warp | Interpolate:
+    """Return a carry; options of its motion estimator may be given beside it: ``warp(flow, scale=0.5)``."""
+    own = {one.name: options.pop(one.name) for one in fields(kind) if one.name in options}
+    if options and not isinstance(motion, type):
+        name = kind.__name__.lower()
+        raise UsageError(
+            f"{name}({motion}, {', '.join(options)}=..): give options once, as in {name}(flow, scale=0.5)."
+        )
+    return kind(motion(**options) if isinstance(motion, type) else motion, **own)
+
+
+CARRIES: dict[str, Any] = {
+    "identity": identity,
+    "warp": partial(_with_motion, Warp),
+    "interpolate": partial(_with_motion, Interpolate),
+    "flow": Flow,
+    "codec": Codec,
+    "auto": Auto,
+}
+"""The names from which a carry is written on the command line."""

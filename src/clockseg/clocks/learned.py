@@ -37,10 +37,8 @@ since: float32 [1, 1], frames since the last firing over 32."""
 class Learned(Thresholded):
     """Fires when the share of labels that a firing would change, as predicted by the graph in ``file``, is at least ``threshold``.
 
-    ``file``: NAME.onnx, whose inputs are known by their names (docs/train.md) and whose one output is a number
-    0..1, the signal. It runs in OpenVINO, on one thread.
-    The file must stay as it was when the clock was made, else ``InputChanged`` is raised; make another clock to use another
-    version.
+    ``file``: NAME.onnx, whose inputs are known by their names (docs/train.md) and whose one output is a number 0..1, the
+    signal. It runs in OpenVINO, on one thread. ``InputChanged`` is raised if the file changes after the clock was made.
     """
 
     file: str
@@ -61,7 +59,7 @@ class Learned(Thresholded):
 
     @property
     def graph(self) -> Graph:
-        """The loaded graph; ``InputChanged`` if the file was replaced since this clock was made."""
+        """The loaded graph; ``InputChanged`` if the file was replaced."""
         if file_identity(self.file) != self.identity:
             raise changed(self.file)
         return load(self.file)

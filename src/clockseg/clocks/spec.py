@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg import clocks
-from clockseg.carry.spec import CARRIES, carry_of
+from clockseg.carry.warp import CARRIES, carry_of
 from clockseg.clocks import rates
 from clockseg.clocks.expressions import object_named, parsed, source
 from clockseg.clocks.rates import NamedSchedule, carried
@@ -91,14 +91,7 @@ def _whole(found: Any) -> ScheduleLike:
 
 
 def spelled(text: str, carry: Carry) -> str:
-    """Return the text of the schedule ``text`` under ``carry``, which replaces a carry that ``text`` names.
-
-    >>> from clockseg.carry import parse_carry
-    >>> spelled("skip_frame(4)", parse_carry("warp"))
-    'carried(skip_frame(4), warp(flow))'
-    >>> spelled("carried(skip_frame(4), warp(flow))", identity)
-    'skip_frame(4)'
-    """
+    """Return the text of the schedule ``text`` under ``carry``, which replaces a carry that ``text`` names."""
     text = text.strip()
     while isinstance(tree := parsed(text), ast.Call) and ast.unparse(tree.func) == "carried" and tree.args:
         text = source(text, tree.args[0])

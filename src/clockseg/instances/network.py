@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion
-from clockseg.carry.warp import Warp
+from clockseg.carry.warp import Interpolate, Warp
 from clockseg.clockwork.network import Stage, StagedNetwork, same
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session

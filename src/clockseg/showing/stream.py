@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, Sight
-from clockseg.carry.warp import Estimator, Warp, working_size
+from clockseg.carry.warp import Estimator, Interpolate, Warp, working_size
 from clockseg.clocks.maps import scene_cut
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.carry import Carry, Of, identity

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, grid, sampled
-from clockseg.carry.warp import Estimator, Warp
+from clockseg.carry.warp import Estimator, Interpolate, Warp
 from clockseg.clocks.maps import scene_cut
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.execution.recording import Played, Recording

@@ -13,7 +13,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from clockseg.carry.vectors import Vectors
+from clockseg.carry.codec import Vectors
 from clockseg.errors import UsageError, VideoError
 from clockseg.files import SourceFiles, changed
 from clockseg.types import Image, Labels, Size

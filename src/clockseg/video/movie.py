@@ -19,7 +19,7 @@ from av.filter import Graph
 from av.sidedata.motionvectors import MotionVectors
 from av.sidedata.sidedata import Type
 
-from clockseg.carry.vectors import BLOCK, Vectors
+from clockseg.carry.codec import BLOCK, Vectors
 from clockseg.errors import VideoError
 from clockseg.files import SourceFiles
 from clockseg.video.clip import WHOLE, Clip, Frame, Span
