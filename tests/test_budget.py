@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clockseg import Session, UsageError, adaptive, confidence, difference, either, every, parse_schedule, run
 from clockseg.carry import Flow, Warp
 from clockseg.clocks import ALWAYS, PICTURE, Decision, Plain, Tick, Watch, budget, motion_residual, watches
-from clockseg.clocks.budget import LEAST, MOST, SLACK
+from clockseg.clocks.combine import LEAST, MOST, SLACK
 from clockseg.clocks.maps import scene_cut
 from clockseg.clocks.rates import carried
 from clockseg.clockwork.network import Stage, StagedNetwork

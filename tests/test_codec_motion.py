@@ -12,7 +12,7 @@ import pytest
 from clockseg import Session, UsageError, carried, skip_frame
 from clockseg.carry import Auto, Codec, Flow, Interpolate, Motion, Vectors, Warp, parse_carry, settled
 from clockseg.carry.codec import BLOCK, Reference, Track, filled, inverse
-from clockseg.carry.flow import optical_flow
+from clockseg.carry.motion import optical_flow
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import Clip
 from clockseg.segmenting.segmentation import segment

@@ -10,7 +10,7 @@ import pytest
 
 from clockseg import skip_frame
 from clockseg.carry import Flow, Warp
-from clockseg.carry.flow import optical_flow
+from clockseg.carry.motion import optical_flow
 from clockseg.clocks.rates import carried, frame_oracle
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import read_data

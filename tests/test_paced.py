@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clockseg import UsageError, adaptive, at_least_every, confidence, either, parse_schedule, run
 from clockseg.clocks import Tick, View, Watch, difference, paced
-from clockseg.clocks.budget import SPAN
+from clockseg.clocks.combine import SPAN
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import schedule_for
 

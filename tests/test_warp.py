@@ -23,8 +23,7 @@ from clockseg import (
     skip_frame,
 )
 from clockseg.carry import Flow, Motion, Sight, Warp, identity, parse_carry
-from clockseg.carry.flow import optical_flow
-from clockseg.carry.motion import grid, sampled
+from clockseg.carry.motion import grid, optical_flow, sampled
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.networks.load import load

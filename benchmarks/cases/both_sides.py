@@ -22,7 +22,7 @@ from benchmarks.harness import Facts, percent, say, table, where
 from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, data, images, segformer, video
 from benchmarks.measuring import compared, milliseconds, ratio, took, turns
 from clockseg import Stage, StagedNetwork, budget, carried, frame_oracle, load, parse_schedule, run
-from clockseg.carry.flow import Flow
+from clockseg.carry.motion import Flow
 from clockseg.carry.warp import Interpolate
 from clockseg.clocks.threshold import FULL
 from clockseg.clockwork.clock import Clock, Plain

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from clockseg.carry.flow import Flow, grey, optical_flow, shrunk
-from clockseg.carry.motion import Motion, Sight, grid, in_rows, sampled
+from clockseg.carry.motion import Flow, Motion, Sight, grey, grid, in_rows, optical_flow, sampled, shrunk
 from clockseg.clocks.expressions import Written
 from clockseg.errors import UsageError
 from clockseg.libraries import opencv

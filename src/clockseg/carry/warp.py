@@ -10,8 +10,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, get_args, runtime_checkabl
 import numpy as np
 
 from clockseg.carry.codec import Auto, Codec
-from clockseg.carry.flow import Flow
-from clockseg.carry.motion import Motion, Sight, as_plane, from_plane, resampled
+from clockseg.carry.motion import Flow, Motion, Sight, as_plane, from_plane, resampled
 from clockseg.clocks.expressions import Written, object_named
 from clockseg.clockwork.carry import Carry, Of, as_carry, identity
 from clockseg.errors import UsageError

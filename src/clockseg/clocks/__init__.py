@@ -1,8 +1,8 @@
 """Clocks: ``clock(tick, state) -> (decision, state)``, a plain function of the tick also works."""
 
-from clockseg.clocks.budget import Budget as budget
-from clockseg.clocks.budget import Paced as paced
 from clockseg.clocks.combine import AtLeastEvery as at_least_every
+from clockseg.clocks.combine import Budget as budget
+from clockseg.clocks.combine import Paced as paced
 from clockseg.clocks.combine import both, either, invert
 from clockseg.clocks.learned import Learned as learned
 from clockseg.clocks.threshold import Change as difference

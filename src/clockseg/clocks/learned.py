@@ -65,7 +65,6 @@ class Learned(Thresholded):
         return load(self.file)
 
     def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
-        """Return the output of the graph."""
         graph = self.graph
         found = graph.run(values(graph.inputs, tick))
         if found.size != 1 or not -1e-6 <= found.item() <= 1 + 1e-6:
@@ -76,7 +75,6 @@ class Learned(Thresholded):
         return min(1.0, max(0.0, found.item())), state
 
     def watches(self, stage: int) -> frozenset[Watch]:
-        """Return the picture, if the graph reads it."""
         return watched(self.graph.inputs)
 
     @property

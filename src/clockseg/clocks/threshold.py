@@ -94,7 +94,6 @@ class MotionResidual(Thresholded):
     watches: ClassVar[frozenset[Watch]] = frozenset()
 
     def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
-        """Return the residual."""
         return float(residual(tick).mean() / FULL), state
 
 
@@ -138,7 +137,6 @@ class Watching(Thresholded):
         return Watch("features" if self.of == "features" else "scores", watch)
 
     def watches(self, stage: int) -> frozenset[Watch]:
-        """Return that one map."""
         return frozenset({self.watched(stage)})
 
 
@@ -253,7 +251,6 @@ class Confidence(Watching):
         return self.sense == "below"
 
     def signal(self, tick: Tick, state: Any) -> tuple[float, Any]:
-        """Return the mean peak."""
         # The memory layout decides the order of additions, and so the last digit.
         scores = np.ascontiguousarray(tick.at(self.watched(tick.stage)).watched)
         if scores.ndim != 4:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg.carry.flow import grey, optical_flow
-from clockseg.carry.motion import Motion, Sight, grid, sampled
+from clockseg.carry.motion import Motion, Sight, grey, grid, optical_flow, sampled
 from clockseg.evaluation.metrics import Confusion, Deviation, confusion, deviation, finite
 from clockseg.libraries import opencv
 from clockseg.types import Array, Image, Labels

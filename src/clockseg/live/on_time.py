@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from clockseg.clocks.budget import MOVEMENT, Budget
+from clockseg.clocks.combine import MOVEMENT, Budget
 from clockseg.clockwork.clock import Clock, Decision, Tick
 
 WEIGHT = 0.2

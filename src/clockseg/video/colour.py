@@ -17,7 +17,7 @@ from av.container import InputContainer
 from av.sidedata.sidedata import SideDataContainer, Type
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
-from clockseg.carry.flow import shrunk
+from clockseg.carry.motion import shrunk
 from clockseg.errors import VideoError
 from clockseg.types import Array, Image, Size
 from clockseg.video.hdr import BT2020, Signal, signal_of, to_sdr
