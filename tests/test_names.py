@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg.clocks import Every, adaptive, difference, either
+from clockseg.clocks.expressions import names_code
 from clockseg.clocks.rates import NamedSchedule, alternating, exponential
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import Schedule, schedule_for
@@ -159,6 +160,11 @@ def test_a_module_in_the_current_folder_is_found(tmp_path, monkeypatch) -> None:
     assert parse_schedule("my_own_clocks:mine") is alternating
     with pytest.raises(UsageError, match="division by zero"):
         parse_schedule("my_broken_clocks:mine")
+
+
+def test_code_is_named_outside_of_quotes() -> None:
+    assert names_code("either(mine:clock, every(2))")
+    assert not names_code("learned('a:b.onnx', 0.5)")
 
 
 @given(st.text(max_size=60))

@@ -72,11 +72,7 @@ def text_of(value: Any) -> str:
 
 
 def object_named(text: str, known: Mapping[str, Any], *, what: str = "schedule", imports: bool = True) -> Any:
-    """Return the object that ``text`` names; ``imports=False``, for text from files, refuses package.module:object.
-
-    >>> object_named("fixed_rate((1, 2, 2))", {"fixed_rate": lambda periods: periods})
-    (1, 2, 2)
-    """
+    """Return the object that ``text`` names; ``imports=False``, for text from files, refuses package.module:object."""
     text = text.strip()
     if not imports and names_code(text):
         raise UsageError(
@@ -111,11 +107,7 @@ def source(text: str, node: ast.expr) -> str:
 
 
 def names_code(text: str) -> bool:
-    """Return True if ``text`` names package.module:object outside of quotes.
-
-    >>> names_code("either(mine:clock, every(2))"), names_code("learned('a:b.onnx', 0.5)")
-    (True, False)
-    """
+    """Return True if ``text`` names package.module:object outside of quotes."""
     return COLON in _marked(text)
 
 
