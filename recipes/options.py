@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.cli.options import above_zero, count, positive, size
-from clockseg.errors import UsageError
 
 
 def add_run(command: Any, *, seed: int = 0) -> None:
@@ -47,14 +46,7 @@ def choices(args: Any) -> Any:
         name: getattr(args, name) for name in ("device", "seed", "workers", "resume", "iterations", "batch", "minutes")
     }
     bf16 = None if args.precision is None else args.precision == "bf16"
-    return Choices(**same, view=box(args.size), bf16=bf16)
-
-
-def box(given: int | tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the size that `--size` gave; `UsageError` unless it has both sides."""
-    if isinstance(given, int):
-        raise UsageError(f"--size {given}: give WIDTHxHEIGHT, such as 320x256.")
-    return given
+    return Choices(**same, view=args.size, bf16=bf16)
 
 
 def line(entry: dict[str, Any]) -> str:

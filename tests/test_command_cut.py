@@ -606,18 +606,23 @@ def test_what_stands_there_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (["--out", "net.json"], "ends in .onnx"),
-        (["--out", "net.onnx", "--size", "96"], "give WIDTHxHEIGHT"),
-        (["--out", "net.onnx", "--at", "low,mid", "--stages", "2"], "--stages needs --at auto"),
-        (["--out", "net.onnx", "--ignore", "256"], "give 0 to 255"),
+        (["--size", "96"], "give WIDTHxHEIGHT"),
+        (["--ignore", "256"], "'256' is not a whole number from 0 to 255"),
+        (["--schedule", "alternating", "--video", "v.mp4"], "--video: not allowed with argument --schedule"),
     ],
 )
-def test_options_that_do_not_go_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], flags: list[str], text: str
+def test_options_that_can_not_be_read(capsys: pytest.CaptureFixture[str], flags: list[str], text: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["cut", "model.onnx", "--out", "net.onnx", *flags])
+    assert text in capsys.readouterr().err
+
+
+def test_the_number_of_stages_is_for_cuts_that_are_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["cut", "model.onnx", *flags]) == 2
-    assert text in capsys.readouterr().err
+    assert main(["cut", "model.onnx", "--out", "net.onnx", "--at", "low,mid", "--stages", "2"]) == 2
+    assert "--stages needs --at auto" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -451,7 +451,6 @@ def test_the_published_recipes_start_from_random_weights_when_told_to(data: Path
     ("options", "told"),
     [
         ([], "--vgg16"),
-        (["--recipe", "scratch", "--size", "320"], "WIDTHxHEIGHT"),
         (["--recipe", "scratch", "--loss", "sum"], "mean loss"),
         (["--vgg16", "x", "--batch", "2"], "one picture"),
         (["--vgg16", "x", "--recipe", "staged"], "pool3 has no stages"),
@@ -463,7 +462,8 @@ def test_wrong_options_are_told(options: list[str], told: str, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    "options", [["--rate", "0"], ["--width", "x"], ["--vgg16", "a", "--from", "b"], ["--recipe", "32s"]]
+    "options",
+    [["--rate", "0"], ["--width", "x"], ["--vgg16", "a", "--from", "b"], ["--recipe", "32s"], ["--size", "320"]],
 )
 def test_options_that_cannot_be_read_are_told(options: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -265,15 +265,13 @@ def test_import_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_import_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write(tmp_path, as_layers(random_state(SHAPE)))
-    assert main(["import", str(source), "--out", str(tmp_path / "x.safetensors")]) == 2
-    assert main(["import", str(source), "--out", str(tmp_path / "x.onnx"), "--size", "640"]) == 2
     assert main(["import", str(source), "--out", str(tmp_path / "x.onnx"), "--labels", "nyud"]) == 1
     source.write_bytes(source.read_bytes()[:5000])
     assert main(["import", str(source), "--out", str(tmp_path / "x.onnx")]) == 1
     assert "cut short" in capsys.readouterr().err
-    for mean in ("1,2", "1,2,x", "1,2,300"):
-        with pytest.raises(SystemExit):
-            main(["import", str(source), "--out", str(tmp_path / "x.onnx"), "--mean", mean])
+    for wrong in (["--mean", "1,2"], ["--mean", "1,2,x"], ["--mean", "1,2,300"], ["--size", "640"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(["import", str(source), "--out", str(tmp_path / "x.onnx"), *wrong])
     assert [file.name for file in tmp_path.iterdir()] == ["net.caffemodel"]
 
 

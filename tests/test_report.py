@@ -329,7 +329,6 @@ def test_the_command(oracle: Path, skipped: Path, tmp_path: Path, capsys: pytest
     assert main(["report", str(oracle), "--out", str(out), "--overwrite", "--quiet"]) == 0
     assert len(facts_of(out)["runs"]) == 1
     assert main(["report", str(tmp_path / "nowhere")]) == 1
-    assert main(["report", str(oracle), "--out", str(tmp_path / "page.pdf")]) == 2
     assert main(["report", str(oracle), "--source", str(tmp_path / "no.mp4")]) == 2
     assert not (oracle / "report.html").exists()
 

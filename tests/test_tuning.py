@@ -319,7 +319,6 @@ def test_a_video_of_one_frame_is_no_help(capsys, network, tmp_path) -> None:
         (["--clock", "confidence({})"], "confidence(0.5) can't be paced"),
         (["--clock", "either(adaptive({}), at_least_every(8))"], "Use either and both around paced(..)"),
         (["--clock", "adaptive({}, watch=3)"], "Give at most 2"),
-        (["--out", "schedule.txt"], "ends in .toml"),
     ],
 )
 def test_wrong_usage_ends_with_2(capsys, video, network, options, message) -> None:

@@ -272,11 +272,6 @@ def test_a_bad_video_does_not_stop_the_others(capsys, videos, network, tmp_path)
     assert capsys.readouterr().out == ""
 
 
-def test_wrong_usage_ends_with_2(capsys, videos, network) -> None:
-    assert main(["velocity", videos[0], "--network", str(network), "--quiet", "--plot", "v.pdf"]) == 2
-    assert "ends in .svg or .png" in capsys.readouterr().err
-
-
 def test_without_matplotlib_it_says_what_to_install(capsys, videos, network, monkeypatch) -> None:
     monkeypatch.setattr("clockseg.cli.options.find_spec", lambda name: None)
     assert main(["velocity", videos[0], "--plot", "v.svg"]) == 1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from clockseg.cli.main import run_command
 from clockseg.cli.options import above_zero, add_group, need, positive, size
 from clockseg.errors import UsageError
-from recipes.options import add_run, box, say_lines
+from recipes.options import add_run, say_lines
 
 if TYPE_CHECKING:
     from recipes.fcn.recipe import FCNRecipe
@@ -175,7 +175,7 @@ def _recipe(args: argparse.Namespace) -> FCNRecipe:
         found,
         phases=phases,
         batch=args.batch or found.batch,
-        working=box(args.size) or found.working,
+        working=args.size or found.working,
         every=args.save_every or found.every,
     )
 

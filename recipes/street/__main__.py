@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.cli.main import run_command
-from clockseg.cli.options import check_new_network, count, need, size
+from clockseg.cli.options import check_new_network, count, ending, need, size
 from clockseg.errors import UsageError
-from recipes.options import add_run, add_steps, box, choices, say_lines
+from recipes.options import add_run, add_steps, choices, say_lines
 
 TRAIN = """Train street (or, with --large, street-large) on labelled clips.
 
@@ -70,7 +70,7 @@ def add_export(commands: Any, checkpoint: str) -> None:
         description="Trace a checkpoint, compare the graph with the module, and write FILE.onnx with its sidecar.",
     )  # fmt: skip
     command.add_argument("checkpoint", metavar="CHECKPOINT", type=Path, help=checkpoint)
-    command.add_argument("--out", required=True, metavar="FILE.onnx", type=Path, help="file to write")
+    command.add_argument("--out", required=True, metavar="FILE.onnx", type=ending(".onnx"), help="file to write")
     command.add_argument(
         "--size", type=size, metavar="WIDTHxHEIGHT", help="working size for the sidecar (default: the training's)"
     )
@@ -109,7 +109,7 @@ def export(args: argparse.Namespace) -> int:
     need("torch", "safetensors", what="exporting")
     from recipes.street.export import export
 
-    found = export(args.checkpoint, args.out, size=box(args.size), half=args.half)
+    found = export(args.checkpoint, args.out, size=args.size, half=args.half)
     print(f"{found} ({found.stat().st_size / 1e6:.1f} MB)\n{found.with_suffix('.json')}")
     return 0
 

@@ -52,9 +52,10 @@ def _add_cut_options(group: argparse._ArgumentGroup) -> None:
         "schedule to recommend in the sidecar (default: with --video the one that agrees most in a third of the uncut time, "
         "else carried(skip_frame(6), interpolate(flow)))"
     )
-    group.add_argument("--schedule", metavar="SPEC", help=help)
+    one = group.add_mutually_exclusive_group()
+    one.add_argument("--schedule", metavar="SPEC", help=help)
     help = "measure schedules on this video, which needs no labels, and recommend the best; repeatable"
-    group.add_argument("--video", action="append", default=[], metavar="VIDEO", help=help)
+    one.add_argument("--video", action="append", default=[], metavar="VIDEO", help=help)
 
 
 def _add_frame_options(group: argparse._ArgumentGroup) -> None:
@@ -77,7 +78,8 @@ def _add_class_options(group: argparse._ArgumentGroup) -> None:
         "set's classes.json, with optional colours; none if the output is a map of numbers, such as depth"
     )
     group.add_argument("--classes", metavar="NAMES|FILE|none", help=help)
-    group.add_argument("--ignore", type=int, metavar="ID", help="id of pixels without a class (default: 255)")
+    help = "id of pixels without a class (default: 255)"
+    group.add_argument("--ignore", type=options.whole(0, 255), metavar="ID", help=help)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,7 +92,8 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.planning.planner import Callbacks
     from clockseg.planning.recommendation import recommend, timed_default
 
-    _check_options(args)
+    if args.at != "auto" and args.stages:
+        raise UsageError("--stages needs --at auto; with names there is one stage per name.")
     options.check_new_network(args.out, overwrite=args.overwrite)
     said = Said(**{name: getattr(args, name) for name in SAID}).over(_classes(args.classes))
     cutting = Cutting(at=args.at, stages=args.stages or 3, schedule=args.schedule)
@@ -108,17 +111,6 @@ def run(args: argparse.Namespace) -> int:
         found = timed_default(found, **how)
     print(report(found))
     return 0
-
-
-def _check_options(args: argparse.Namespace) -> None:
-    if isinstance(args.size, int):
-        raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 1024x512.")
-    if args.at != "auto" and args.stages:
-        raise UsageError("--stages needs --at auto; with names there is one stage per name.")
-    if args.video and args.schedule is not None:
-        raise UsageError("--video finds the schedule to recommend, and --schedule gives it; leave one of them out.")
-    if args.ignore is not None and not 0 <= args.ignore <= 255:
-        raise UsageError(f"--ignore {args.ignore}: label maps are bytes; give 0 to 255.")
 
 
 def _classes(text: str | None) -> Said:

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_network_options(parser, default=ANY_VIDEO, or_else=f"; {DRIVING} for clips with labels")
     options.add_frames_options(parser)
     help = "write all figures to a CSV file, or the table to a LaTeX file"
-    parser.add_argument("--table", type=Path, metavar="FILE.csv|tex", help=help)
+    parser.add_argument("--table", type=options.ending(".csv", ".tex"), metavar="FILE.csv|tex", help=help)
     options.add_plot_option(parser, "the score of each schedule against its time, and the IoU of every class")
     options.add_options(parser, "--json")
 
@@ -54,11 +54,11 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate and print; 1 if a clip failed or was incomplete."""
     from clockseg.datasets.clips import renamed
     from clockseg.evaluation.evaluate import evaluate
-    from clockseg.evaluation.tables import check_table, table, write_table
+    from clockseg.evaluation.tables import table, write_table
 
-    if args.table is not None:
-        check_table(args.table)
-    options.check_new_files(options.checked_plot(args), args.table, overwrite=True)
+    if args.plot is not None:
+        options.need("matplotlib", what="--plot", extra="plots")
+    options.check_new_files(args.plot, args.table, overwrite=True)
     args = as_planned(args, *(args.schedule or ()))
     clips = Clips(args)
     if isinstance(args.network, options.Unsaid) and any(any(clip.labels) for clip in clips.all):

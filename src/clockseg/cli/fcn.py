@@ -7,7 +7,6 @@ from pathlib import Path
 
 from clockseg.cli.options import add_new_network_options, check_new_network, size, three
 from clockseg.cli.terminal import say
-from clockseg.errors import UsageError
 
 HELP = "convert the paper's weights from Caffe's format"
 DESCRIPTION = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write NAME.onnx and its sidecar NAME.json.
@@ -38,8 +37,6 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.paper.caffe import import_caffe
     from clockseg.paper.fcn import write_fcn
 
-    if isinstance(args.size, int):
-        raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 512x384.")
     check_new_network(args.out, overwrite=args.overwrite)
     found = import_caffe(args.source, labels=args.labels, mean=args.mean, at_once=args.at_once)
     for note in found.notes:

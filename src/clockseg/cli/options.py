@@ -18,23 +18,15 @@ from clockseg.networks import DRIVING, INSTALLED
 
 
 class Unsaid(str):
-    """The default of an option, distinguishable from the same text given by the user.
-
-    >>> Unsaid("street") == "street", isinstance("street", Unsaid)
-    (True, False)
-    """
+    """The default of an option, distinguishable from the same text given by the user."""
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """Return a parser of whole numbers of at least ``least``, for argparse.
-
-    >>> positive("8"), count("0")
-    (8, 0)
-    """
+def whole(least: int, most: int = 1_000_000_000) -> Callable[[str], int]:
+    """Return a parser of whole numbers from ``least`` to ``most``, for argparse."""
 
     def parse(text: str) -> int:
-        if not re.fullmatch(r"\d{1,9}", text) or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        if not re.fullmatch(r"\d{1,10}", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
         return int(text)
 
     return parse
@@ -44,11 +36,7 @@ positive, count = whole(1), whole(0)
 
 
 def real(what: str, allowed: Callable[[float], bool]) -> Callable[[str], float]:
-    """Return a parser of finite numbers and quotients that are ``allowed``, for argparse; ``what`` says which these are.
-
-    >>> above_zero("1e-10"), share("1/4")
-    (1e-10, 0.25)
-    """
+    """Return a parser of finite numbers, or quotients such as 1/255, that are ``allowed``; ``what`` says which these are."""
 
     def parse(text: str) -> float:
         above, slash, below = text.partition("/")
@@ -69,11 +57,7 @@ share = real("a share of frames from 0 to 1, such as 0.5", lambda number: 0 <= n
 
 
 def three(text: str) -> tuple[float, float, float]:
-    """Parse ``N`` for every channel, or ``N,N,N``, for argparse.
-
-    >>> three("0.5"), three("1,2,3")
-    ((0.5, 0.5, 0.5), (1.0, 2.0, 3.0))
-    """
+    """Parse ``N`` for every channel, or ``N,N,N``, for argparse."""
     try:
         found = [float(part) for part in text.split(",")]
     except ValueError:
@@ -84,36 +68,34 @@ def three(text: str) -> tuple[float, float, float]:
 
 
 def kinds(text: str) -> tuple[str, ...]:
-    """Parse comma-separated names, such as kinds of output files, for argparse.
-
-    >>> kinds("labels, png")
-    ('labels', 'png')
-    """
+    """Parse comma-separated names, such as kinds of output files, for argparse."""
     return tuple(kind.strip() for kind in text.split(",") if kind.strip())
 
 
-def size(text: str) -> int | tuple[int, int]:
-    """Parse ``N`` (the longer side) or ``WIDTHxHEIGHT``, in pixels, for argparse.
-
-    >>> size("640"), size("640x360")
-    (640, (640, 360))
-    """
-    found = re.fullmatch(r"(\d{1,5})(?:x(\d{1,5}))?", text)
-    sides = [int(side) for side in found.groups() if side] if found else []
-    if not sides or min(sides) < 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a size; give N (the longer side) or WIDTHxHEIGHT, such as 640x480"
-        )
-    return sides[0] if len(sides) == 1 else (sides[0], sides[1])
+def size(text: str) -> tuple[int, int]:
+    """Parse ``WIDTHxHEIGHT``, in pixels, for argparse."""
+    found = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; give WIDTHxHEIGHT, such as 640x480")
+    return int(found[1]), int(found[2])
 
 
 def working_size(text: str) -> int | tuple[int, int] | str:
-    """Parse a size, or ``own`` for each frame at its own size.
+    """Parse ``WIDTHxHEIGHT``, ``N`` for the longer side, or ``own`` for each frame at its own size, for argparse."""
+    if text == "own":
+        return text
+    return int(text) if re.fullmatch(r"[1-9]\d{0,4}", text) else size(text)
 
-    >>> working_size("own"), working_size("640")
-    ('own', 640)
-    """
-    return "own" if text == "own" else size(text)
+
+def ending(*endings: str) -> Callable[[str], Path]:
+    """Return a parser of file names with one of these ``endings``, for argparse."""
+
+    def parse(text: str) -> Path:
+        if Path(text).suffix not in endings:
+            raise argparse.ArgumentTypeError(f"{text}: give a name that ends in {' or '.join(endings)}")
+        return Path(text)
+
+    return parse
 
 
 NETWORK_HELP = (
@@ -225,19 +207,19 @@ def add_frames_options(parser: argparse.ArgumentParser) -> None:
 def add_plot_option(group: argparse._ActionsContainer, what: str) -> None:
     """Add ``--plot``, which draws ``what``."""
     text = f"draw {what} (needs {install('plots')})"
-    group.add_argument("--plot", type=Path, metavar="FILE.svg|png", help=text)
+    group.add_argument("--plot", type=ending(".svg", ".png"), metavar="FILE.svg|png", help=text)
 
 
 def add_new_network_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--out NAME.onnx`` and ``--overwrite``, which ``check_new_network`` checks."""
-    parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
+    parser.add_argument("--out", required=True, type=ending(".onnx"), metavar="NAME.onnx", help="file to write")
     add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
 
 
 def add_schedule_file_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--out FILE.toml``, ``--overwrite`` and ``--json``."""
     group = parser.add_argument_group("output")
-    group.add_argument("--out", type=Path, metavar="FILE.toml", help="write the schedule to this file")
+    group.add_argument("--out", type=ending(".toml"), metavar="FILE.toml", help="write the schedule to this file")
     add_options(group, "--overwrite", help="replace existing files")
     add_options(group, "--json")
 
@@ -268,11 +250,6 @@ def check_new_files(*given: Path | None, overwrite: bool) -> None:
     """Create the folders of the files that are given and check that each can be written, before any work is done.
 
     ``UsageError`` for a folder, or for a file that exists unless ``overwrite``; ``DataError`` if a folder is not writable.
-
-    >>> check_new_files(Path("."), overwrite=True)
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: . is a folder; give the name of a file.
     """
     files = [file for file in given if file is not None]
     for file in files:
@@ -290,30 +267,14 @@ def check_new_files(*given: Path | None, overwrite: bool) -> None:
 
 
 def check_new_network(file: Path, *, overwrite: bool) -> None:
-    """Check NAME.onnx and its sidecar NAME.json like ``check_new_files``.
-
-    >>> check_new_network(Path("street.txt"), overwrite=False)
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: --out street.txt: give a name that ends in .onnx; the sidecar is written beside it.
-    """
-    if file.suffix != ".onnx":
-        raise UsageError(f"--out {file}: give a name that ends in .onnx; the sidecar is written beside it.")
+    """Check NAME.onnx and its sidecar NAME.json like ``check_new_files``."""
     check_new_files(file, file.with_suffix(".json"), overwrite=overwrite)
 
 
 def check_schedule_file(args: argparse.Namespace, clocks: Iterable[str]) -> None:
-    """Check the file of ``--out``, if given, like ``check_new_files``; no clock may then name code.
-
-    >>> check_schedule_file(argparse.Namespace(out=Path("street.txt"), overwrite=False), ["adaptive"])
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: --out street.txt: give a name that ends in .toml, as --schedule expects.
-    """
+    """Check the file of ``--out``, if given, like ``check_new_files``; no clock may then name code."""
     from clockseg.clocks.expressions import names_code
 
-    if args.out is not None and args.out.suffix != ".toml":
-        raise UsageError(f"--out {args.out}: give a name that ends in .toml, as --schedule expects.")
     code = [] if args.out is None else [text for text in clocks if names_code(text)]
     if code:
         raise UsageError(
@@ -321,18 +282,3 @@ def check_schedule_file(args: argparse.Namespace, clocks: Iterable[str]) -> None
             "printed schedule to --schedule."
         )
     check_new_files(args.out, overwrite=args.overwrite)
-
-
-def checked_plot(args: argparse.Namespace) -> Path | None:
-    """Return the file of ``--plot``, if given; ``UsageError`` for an unknown ending, ``MissingDependency`` without matplotlib.
-
-    >>> checked_plot(argparse.Namespace(plot=None)) is None
-    True
-    """
-    file: Path | None = args.plot
-    if file is not None:
-        from clockseg.report.style import check_plot
-
-        check_plot(file)
-        need("matplotlib", what="--plot", extra="plots")
-    return file

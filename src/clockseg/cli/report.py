@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from clockseg.cli.options import add_options, check_new_files
+from clockseg.cli.options import add_options, check_new_files, ending
 from clockseg.cli.terminal import warn
 from clockseg.errors import UsageError
 
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``clockseg report``."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a folder that clockseg segment wrote")
     help = "file to write (default: report.html in the first RUN)"
-    parser.add_argument("--out", type=Path, metavar="FILE.html", help=help)
+    parser.add_argument("--out", type=ending(".html", ".htm"), metavar="FILE.html", help=help)
     help = (
         "embed a small copy of the video, link to the video (the page then has to stay in its folder), or show none "
         "(default: auto, which embeds up to 3000 frames)"
@@ -38,8 +38,6 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.report import write, write_areas
 
     out = args.out or args.runs[0] / "report.html"
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"--out {out}: give a name that ends in .html.")
     if args.source is not None and not args.source.exists():
         raise UsageError(f"--source {args.source}: no such file or folder; give the video that was segmented.")
     if args.runs[0].is_dir():

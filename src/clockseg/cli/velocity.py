@@ -41,7 +41,9 @@ def run(args: argparse.Namespace) -> int:
     """Compare each frame with the previous one and print the result; return 1 if a clip failed or was cut short."""
     from clockseg.paper.velocity import Velocity, depths, draw_velocity, shot
 
-    options.check_new_files(options.checked_plot(args), overwrite=args.overwrite)
+    if args.plot is not None:
+        options.need("matplotlib", what="--plot", extra="plots")
+    options.check_new_files(args.plot, overwrite=args.overwrite)
     clips = Clips(args)
     net = load_network(args)
 

@@ -62,7 +62,8 @@ def table(found: Sequence[Evaluation]) -> list[list[str]]:
 
 def write_table(found: Sequence[Evaluation], path: Path) -> None:
     """Write all figures as FILE.csv, in full precision, or the rows of ``table`` as FILE.tex (a LaTeX tabular)."""
-    check_table(path)
+    if path.suffix not in (".csv", ".tex"):
+        raise UsageError(f"{path}: give a name that ends in .csv or .tex.")
     rows = [_flat(one) for one in found]
     with whole(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         if path.suffix == ".tex":
@@ -71,12 +72,6 @@ def write_table(found: Sequence[Evaluation], path: Path) -> None:
             writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
             writer.writeheader()
             writer.writerows(rows)
-
-
-def check_table(path: Path) -> None:
-    """Raise ``UsageError`` if no table can have this name."""
-    if path.suffix not in (".csv", ".tex"):
-        raise UsageError(f"{path}: give a name that ends in .csv or .tex.")
 
 
 def _latex(rows: Sequence[Sequence[str]]) -> str:

@@ -58,12 +58,6 @@ def short(text: str, letters: int) -> str:
     return f"{text[: letters - 2 - end]}..{text[len(text) - end :]}"
 
 
-def check_plot(path: Path) -> None:
-    """Raise ``UsageError`` unless ``path`` ends in .svg or .png."""
-    if path.suffix not in _METADATA:
-        raise UsageError(f"{path}: give a name that ends in .svg or .png.")
-
-
 @contextmanager
 def figure(path: str | os.PathLike[str], *, size: tuple[float, float] = (PAGE, 4.0)) -> Iterator[Figure]:
     """Yield a figure to draw in, and write it to ``path``, NAME.svg or NAME.png, at the end of the block.
@@ -80,7 +74,8 @@ def figure(path: str | os.PathLike[str], *, size: tuple[float, float] = (PAGE, 4
     ['curve.png']
     """
     path = Path(path)
-    check_plot(path)
+    if path.suffix not in _METADATA:
+        raise UsageError(f"{path}: give a name that ends in .svg or .png.")
     try:
         import matplotlib
         from matplotlib.figure import Figure
