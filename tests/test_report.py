@@ -34,7 +34,7 @@ from clockseg.evaluation.metrics import confusion
 from clockseg.report import maps as scanning
 from clockseg.report import write
 from clockseg.report.page import SCRIPTS
-from clockseg.report.trace import thresholds
+from clockseg.report.run import thresholds
 from networks import CLASSES, write_network, write_tiny
 from test_beyond_labels import DEPTH, depth
 from video_making import picture, write_video

@@ -27,24 +27,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--video", choices=("auto", "embed", "reference", "none"), default="auto", help=help)
     help = "path of the video, if it has moved since it was segmented"
     parser.add_argument("--source", type=Path, metavar="VIDEO", help=help)
-    help = "also write, for each frame of the first RUN, the share of the picture that each class covers"
-    parser.add_argument("--areas", type=Path, metavar="FILE.csv", help=help)
     add_options(parser, "--overwrite", help="replace existing files")
     add_options(parser, "--quiet", help="print warnings and errors only")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the page."""
-    from clockseg.report import write, write_areas
+    from clockseg.report import write
 
     out = args.out or args.runs[0] / "report.html"
     if args.source is not None and not args.source.exists():
         raise UsageError(f"--source {args.source}: no such file or folder; give the video that was segmented.")
     if args.runs[0].is_dir():
-        check_new_files(out, args.areas, overwrite=args.overwrite)
+        check_new_files(out, overwrite=args.overwrite)
     write(args.runs, out, video=args.video, source=args.source, overwrite=args.overwrite, warn=warn)
-    if args.areas is not None:
-        write_areas(args.runs[0], args.areas)
     if not args.quiet:
         print(f"{out}: {out.stat().st_size / 1e6:.1f} MB; open it in a browser")
     return 0

@@ -1,6 +1,5 @@
 """Reports: one self-contained HTML page on a result folder, or on several compared: firings, costs, masks and differences."""
 
-from clockseg.report.run import write_areas
 from clockseg.report.write import write
 
-__all__ = ["write", "write_areas"]
+__all__ = ["write"]

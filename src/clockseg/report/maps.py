@@ -11,8 +11,7 @@ import numpy as np
 from clockseg.errors import ClocksegError
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.report.page import deflated, packed
-from clockseg.report.run import Run
-from clockseg.report.trace import places
+from clockseg.report.run import Run, places
 from clockseg.types import Array, Labels, Size
 from clockseg.video.maps import resized_labels
 
@@ -42,11 +41,7 @@ class Grid(NamedTuple):
 
 
 def grid(size: Size, frames: int, pixels: int) -> Grid:
-    """Choose the grid that stores ``frames`` maps of ``size`` (w, h) in at most ``pixels``.
-
-    >>> grid((1280, 720), 100, PIXELS), grid((1280, 720), 45_000, PIXELS)
-    (Grid(size=(640, 360), every=1), Grid(size=(320, 180), every=13))
-    """
+    """Choose the grid that stores ``frames`` maps of ``size`` (w, h) in at most ``pixels``."""
     scales = (min(1.0, side / max(size)) for side in _SIDES)
     sizes = [(max(1, round(size[0] * scale)), max(1, round(size[1] * scale))) for scale in scales]
     small = next((one for one in sizes if one[0] * one[1] * frames <= pixels), sizes[-1])

@@ -24,11 +24,7 @@ _TYPES = {"u1": "Uint8Array", "u4": "Uint32Array", "f4": "Float32Array", "f8": "
 
 
 def packed(values: Array) -> dict[str, str]:
-    """Pack an array of uint8, uint32, float32 or float64, flat and little-endian, with its JavaScript type, for ``packed.js``.
-
-    >>> packed(np.arange(3, dtype=np.uint8))["type"]
-    'Uint8Array'
-    """
+    """Pack an array of uint8, uint32, float32 or float64, flat and little-endian, with its JavaScript type, for ``packed.js``."""
     kind = np.dtype(values.dtype).str[1:]
     flat = np.ascontiguousarray(values, np.dtype(f"<{kind}"))
     return {"type": _TYPES[kind], "data": deflated(flat.tobytes())}
@@ -44,9 +40,6 @@ def page(title: str, facts: dict[str, Any], video: str) -> str:
 
     The page loads nothing: its content security policy only allows its own script and style, by their hashes, and a
     video. Facts are embedded as JSON that cannot close the element around it.
-
-    >>> "<script>alert" in page("<script>alert(1)</script>", {"x": "</script><script>alert(1)"}, "")
-    False
     """
     # A page that is opened from disk may not load modules, so they are concatenated in one scope.
     modules = (re.sub(r"^import [^;]*;\n|^export ", "", _read(f"{name}.js"), flags=re.MULTILINE) for name in SCRIPTS)

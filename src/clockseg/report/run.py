@@ -1,8 +1,7 @@
-"""Run: the contents of a result folder, as a report reads them."""
+"""Run: the contents of a result folder, as a report reads them, and its trace as columns, one number per frame."""
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from clockseg.errors import DataError
-from clockseg.files import from_printable, whole
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.facts import facts
+from clockseg.clockwork.schedule import schedule_for
+from clockseg.errors import ClocksegError, DataError
+from clockseg.files import from_printable
 from clockseg.instances.sets import class_map
+from clockseg.report.page import packed
 from clockseg.segmenting.results import (
     FILES,
     SUMMARY,
@@ -32,6 +35,10 @@ from clockseg.video.read import source_identity
 
 IMAGES_FPS = 10
 """Frames per second at which frames without usable times are shown."""
+CARRIED = ("", "output", "interpolated")
+"""Kinds of propagation of a frame's output, by their numbers in the page; "" for none."""
+PARTS = ("clock", "motion", "fuse", "finish")
+"""Names in a trace of the parts that take time besides the stages."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +55,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Name of the run: its schedule, or else its folder.
-
-        >>> Run(Path("out/drive"), {"schedule": "alternating"}).name
-        'alternating'
-        """
+        """Name of the run: its schedule, or else its folder."""
         return str(self.summary.get("schedule") or self.folder.resolve().name)
 
     @property
@@ -150,26 +153,61 @@ def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] |
     return Run(path, summary, trace, there)
 
 
-def write_areas(result: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-    """Write one row per frame of a result folder: its number, its time in seconds, and the share of each class, 0..1.
+def places(run: Run, first: Run) -> Array:
+    """Return the index in ``run`` of each frame of ``first``, int64; -1 for frames that ``run`` did not process.
 
-    Pixels without a class are in the column ``none``. ``DataError`` if the folder has no label maps.
-
-    >>> write_areas("nowhere", "areas.csv")
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.DataError: nowhere: no such folder. Give a folder that clockseg segment wrote.
+    Frames are the same if their times are, so that runs of different parts of a video match; without times, their numbers.
     """
-    run = read_run(result)
-    if run.kind not in ("labels", "instances") or not run.classes:
-        raise DataError(
-            f"{run.folder}: no maps of classes in it. Segment with --write labels and a network with classes."
-        )
-    classes = len(run.classes)
-    with whole(Path(path)) as part, part.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(["frame", "seconds", *run.classes, "none"])
-        for number, seconds, (labels, _) in zip(run.numbers, run.seconds, run.maps(), strict=False):
-            shares = np.bincount(labels.ravel(), minlength=256) / labels.size
-            covered = [f"{share:.6f}" for share in (*shares[:classes], shares[classes:].sum())]
-            rows.writerow([int(number), f"{seconds:.6f}", *covered])
+    if not run.frames:
+        return np.full(first.frames, -1, np.int64)
+    there, wanted = run.numbers, first.numbers
+    if run.times is not None and first.times is not None:
+        there, wanted = (np.round(1_000_000 * times) for times in (run.times, first.times))
+    found = np.searchsorted(there, wanted).clip(0, run.frames - 1)
+    return np.where(there[found] == wanted, found, -1)
+
+
+def columns(run: Run, at: Array) -> dict[str, Any] | None:
+    """Return the columns of a trace, with its row ``at[k]`` for frame k (-1: none); None without a trace.
+
+    ``fired``: bit s for stage s; ``carried``: as in ``CARRIED``; ``signal``: a column per stage, None for a stage whose clock
+    has no signal; ``seconds``: a column per stage, then one for each of ``PARTS``, NaN for a missing frame.
+    """
+    if not run.trace:
+        return None
+    rows = [run.trace[place] if place >= 0 else None for place in at]
+    fired = [0 if row is None else sum(bool(on) << stage for stage, on in enumerate(row["fired"])) for row in rows]
+    kinds = ["" if row is None else row.get("carried") or "" for row in rows]
+    # Older versions knew more kinds of propagation.
+    carried = [CARRIED.index(kind if kind in CARRIED else "output") for kind in kinds]
+    told = [[None] * len(run.stages) if row is None else row["signal"] for row in rows]
+    signals = np.array(told, np.float32).reshape(len(rows), len(run.stages)).T
+    none = [np.nan] * (len(run.stages) + len(PARTS))
+    seconds = np.array([none if row is None else seconds_of(row) for row in rows], np.float32)
+    return {
+        "fired": packed(np.array(fired, np.uint32)),
+        "fill": packed(np.array([row is not None and row["fill"] for row in rows], np.uint8)),
+        "there": packed((at >= 0).astype(np.uint8)),
+        "carried": packed(np.array(carried, np.uint8)),
+        "signal": [None if np.isnan(signal).all() else packed(signal) for signal in signals],
+        "seconds": [packed(column) for column in seconds.reshape(len(rows), len(none)).T],
+    }
+
+
+def seconds_of(row: dict[str, Any], parts: Sequence[str] = PARTS) -> list[float]:
+    """Return the seconds of the stages and of ``parts`` in one line of a trace."""
+    return [*row["seconds"]["stages"], *(row["seconds"][part] for part in parts)]
+
+
+def thresholds(schedule: str, stages: int) -> list[dict[str, Any] | None]:
+    """Return the threshold of each stage, None without a constant one; ``schedule`` as the command line writes it.
+
+    ``below``: True if the clock fires when its signal is below the ``value``.
+    """
+    try:
+        clocks = schedule_for(parse_schedule(schedule, imports=False), stages).clocks
+    except (ClocksegError, OSError):
+        # The name of a file, or an object of the user, whose code is not run for a page.
+        return [None] * stages
+    declared = map(facts, clocks)
+    return [None if one.threshold is None else {"value": one.threshold, "below": one.below} for one in declared]

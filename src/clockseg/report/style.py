@@ -33,11 +33,7 @@ _METADATA: dict[str, dict[str, Any]] = {".svg": {"Date": None, "Creator": None},
 
 
 def marked(index: int) -> dict[str, Any]:
-    """Return the colour and marker of series ``index``, from 0; either identifies the series.
-
-    >>> marked(0), marked(8)
-    ({'color': '#0072b2', 'marker': 'o'}, {'color': '#d55e00', 'marker': '>'})
-    """
+    """Return the colour and marker of series ``index``, from 0; either identifies the series."""
     return {"color": CYCLE[index % len(CYCLE)], "marker": MARKERS[index % len(MARKERS)]}
 
 
@@ -65,13 +61,6 @@ def figure(path: str | os.PathLike[str], *, size: tuple[float, float] = (PAGE, 4
     ``size``: width and height in inches, of 200 pixels each. Axes added with ``subplots`` are fitted into it. The same drawing
     gives the same bytes. A block left by an exception writes nothing. ``DataError`` if the folder can't be written,
     ``MissingDependency`` without matplotlib.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with figure(f"{folder}/curve.png", size=(3, 2)) as drawn:
-    ...         lines = drawn.subplots().plot([0, 1, 4])
-    ...     os.listdir(folder)
-    ['curve.png']
     """
     path = Path(path)
     if path.suffix not in _METADATA:
