@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from clockseg.cli.main import main, parser
-from clockseg.cli.progress import Watch
+from clockseg.cli.terminal import Watch, count, in_bytes, sides
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.networks import BUNDLED
 from networks import write_tiny
@@ -136,6 +136,12 @@ def test_every_command_that_is_proposed_can_be_run() -> None:
             parser().parse_args(words[1:])
         except SystemExit:
             pytest.fail(f"{name} proposes: {line}")
+
+
+def test_figures_have_readable_units() -> None:
+    assert [count(number) for number in (1_234_000_000, 56_000, 0)] == ["1.234 G", "0.056 M", "0"]
+    assert [in_bytes(number) for number in (1_300_000, 512)] == ["1.3 MB", "0.5 kB"]
+    assert sides((1, 3, 24, 32)) == "1x3x24x32"
 
 
 def test_the_speed_of_a_run_that_is_resumed_is_of_its_own_frames(

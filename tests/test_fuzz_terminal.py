@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import networks
 from clockseg.cli.main import main
-from clockseg.cli.progress import shown
-from clockseg.cli.terminal import Plain, align, indented, one_line, plain, plain_output
+from clockseg.cli.terminal import Plain, Watch, align, indented, one_line, plain, plain_output
 from clockseg.clockwork.trace import Progress, Tally
 from video_making import picture, write_video
 
@@ -104,9 +103,9 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr(sys, "stderr", Plain(terminal))
     monkeypatch.setenv("COLUMNS", "200")
-    update = shown("\x1b]0;title\x07[red]\n.mp4", quiet=False)
+    watch = Watch(1, quiet=False)
     for now[0] in (0.01, 1.0):
-        update(Progress("clip", 1, 2, Tally(("a",), 1)))
+        watch.update("\x1b]0;title\x07[red]\n.mp4", Progress("clip", 1, 2, Tally(("a",), 1)))
     assert terminal.getvalue().startswith("\r\\x1b]0;title\\x07[red]\\n.mp4: 1 of about 2 frames, 1.0 FPS")
     assert terminal.getvalue().endswith("\033[K")
     print("done", file=sys.stderr)

@@ -292,7 +292,7 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("clockseg.cli.progress.Watch.update", stop)
+        patched.setattr("clockseg.cli.terminal.Watch.update", stop)
         assert run(video, *options(network, out)) == 130
     assert "--resume" in capsys.readouterr().err
     [entry] = read(out).values()
@@ -303,7 +303,7 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
     assert "--resume" in capsys.readouterr().err
     ran = []
     with monkeypatch.context() as patched:
-        patched.setattr("clockseg.cli.progress.Watch.update", lambda self, source, now: ran.append(now))
+        patched.setattr("clockseg.cli.terminal.Watch.update", lambda self, source, now: ran.append(now))
         assert run(video, *options(network, out, "--resume")) == 0
     assert len(ran) == FRAMES - 60
     assert kept

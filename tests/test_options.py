@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from clockseg.cli import options
 from clockseg.cli.main import main
+from clockseg.cli.segment import moment
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,9 @@ from clockseg.cli.main import main
         (options.working_size, "640", 640),
         (options.working_size, "own", "own"),
         (options.ending(".svg", ".png"), "a.b/c.png", Path("a.b/c.png")),
+        (moment, "90.5", Fraction(181, 2)),
+        (moment, "1:30", 90),
+        (moment, "1:02:03.5", Fraction(7447, 2)),
     ],
 )
 def test_what_is_read(parse: Callable[[str], Any], text: str, value: object) -> None:

@@ -69,11 +69,7 @@ class Ended(KeyboardInterrupt):
 
     @property
     def exit_code(self) -> int:
-        """Exit code that shells expect of a process ended by a signal.
-
-        >>> Ended(15).exit_code
-        143
-        """
+        """Exit code that shells expect of a process ended by a signal."""
         return 128 + int(self.args[0])
 
 
@@ -91,11 +87,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def install(extra: str) -> str:
-    """Return the command that installs an extra; it is run in a clone because no package index has clockseg.
-
-    >>> install("plots")
-    "pip install '.[plots]' in the clone"
-    """
+    """Return the command that installs an extra; it is run in a clone because no package index has clockseg."""
     return f"pip install '.[{extra}]' in the clone"
 
 
@@ -104,9 +96,6 @@ def fault(error: BaseException, called: Any = None) -> str:
 
     The place is the last line that it passed through after clockseg, but for installed libraries. ``called``: the function that
     clockseg called, which is the place of an error in the call itself, such as too many arguments.
-
-    >>> fault(ValueError("not raised"))
-    ''
     """
     ours = Path(__file__).parent
     installed = [Path(path) for name, path in sysconfig.get_paths().items() if "lib" in name]
@@ -124,6 +113,12 @@ def fault(error: BaseException, called: Any = None) -> str:
     return f"{Path(file).name}, line {line}{inside}: {type(error).__name__}: {error}"
 
 
+def user_message(error: Exception) -> str:
+    """Return the text of an error for the user: its own, or the ``fault``; "" if it comes from clockseg unforeseen."""
+    own = isinstance(error, ClocksegError | OSError)
+    return str(error) or type(error).__name__ if own else fault(error)
+
+
 def tell_fault(error: Exception, what: str, called: Any = None) -> None:
     """Raise ``UsageError``, which says that ``what`` failed and its ``fault``, if ``error`` comes from code of the user's own.
 
@@ -135,22 +130,14 @@ def tell_fault(error: Exception, what: str, called: Any = None) -> None:
 
 
 def whole_number(value: Any, what: str, *, least: int = 1) -> int:
-    """Return ``value`` if it is a whole number of at least ``least``; else raise ``UsageError``.
-
-    >>> whole_number(3, "a period")
-    3
-    """
+    """Return ``value`` if it is a whole number of at least ``least``; else raise ``UsageError``."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex) or operator.index(value) < least:
         raise UsageError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
     return operator.index(value)
 
 
 def number(value: Any, what: str) -> float:
-    """Return ``value`` as a float if it is a number and not NaN; else raise ``UsageError``.
-
-    >>> number(1, "a threshold")
-    1.0
-    """
+    """Return ``value`` as a float if it is a number and not NaN; else raise ``UsageError``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         raise UsageError(f"{what} is {value!r}; it must be a number, such as 0.25.")
     return float(value)

@@ -49,13 +49,6 @@ def whole(path: Path) -> Iterator[Path]:
 
     After an exception, an interrupt included, the temporary file is removed and the older one stays. In one ``with`` statement,
     several files are renamed only after all of them are complete.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with whole(Path(folder) / "notes.txt") as part:
-    ...         _ = part.write_text("all of it")
-    ...     [file.name for file in Path(folder).iterdir()]
-    ['notes.txt']
     """
     part = path.with_name(f".{path.name}.part")
     try:
@@ -92,11 +85,7 @@ The device is left out: the same file of a network share has another one on ever
 
 
 def file_identity(path: str | os.PathLike[str]) -> FileIdentity:
-    """Return the identity of the file that ``path`` leads to, links followed.
-
-    >>> file_identity("no-such-file.mp4")
-    ()
-    """
+    """Return the identity of the file that ``path`` leads to, links followed."""
     try:
         found = Path(path).stat()
     except (OSError, ValueError):
@@ -105,11 +94,7 @@ def file_identity(path: str | os.PathLike[str]) -> FileIdentity:
 
 
 class SourceFiles:
-    """Files that belong to one input, each with the identity it had when it was first seen. Can be pickled.
-
-    >>> files = SourceFiles([Path("no-such-file.mp4")])
-    >>> files.check()
-    """
+    """Files that belong to one input, each with the identity it had when it was first seen. Can be pickled."""
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:
         self._identities = {path: file_identity(path) for path in paths}

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clockseg.cli import options
-from clockseg.cli.clips import Clips
-from clockseg.cli.loading import as_planned, load_network, parse_schedules
-from clockseg.cli.progress import shown
-from clockseg.cli.terminal import align, print_result, warn
+from clockseg.cli.loading import Clips, as_planned, load_network, parse_schedules
+from clockseg.cli.terminal import Watch, align, print_result, warn
 from clockseg.networks import ANY_VIDEO, DRIVING
 
 if TYPE_CHECKING:
@@ -72,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     baselines = [(text, load_network(options.changed(args, network=text))) for text in args.baseline]
 
     def one(clip: Clip) -> Sequence[Evaluation]:
-        show = shown(clip.name, quiet=args.quiet)
+        show = partial(Watch(1, quiet=args.quiet).update, clip.name)
         return evaluate(net, schedules, [clip], baselines=baselines, progress=show, warn=clips.cut_short)
 
     found = [reduce(add, of_clips) for of_clips in zip(*clips.map(one), strict=True)]

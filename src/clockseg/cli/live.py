@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clockseg.cli.loading import load_network, parse_schedules
 from clockseg.cli.options import above_zero, add_network_options, add_options, add_schedule_options, count, from_zero
-from clockseg.cli.progress import Line
-from clockseg.cli.terminal import columns, fail, one_line, percent, say, shown, warn
+from clockseg.cli.terminal import Line, columns, fail, one_line, percent, say, shown, warn
 from clockseg.errors import Ended, UsageError
 from clockseg.networks import ANY_VIDEO
 

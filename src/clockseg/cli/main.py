@@ -12,7 +12,7 @@ from typing import Any
 
 from clockseg import __version__
 from clockseg.cli.terminal import fail, plain_output, say
-from clockseg.errors import ClocksegError, Ended, fault
+from clockseg.errors import Ended, user_message
 
 COMMANDS = (
     "segment",
@@ -72,12 +72,7 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code.
-
-    >>> main(["--version"])
-    Traceback (most recent call last):
-    SystemExit: 0
-    """
+    """Run the command line and return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # File names may contain bytes that no encoding has.
@@ -92,29 +87,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_command(args: argparse.Namespace) -> int:
     """Run the command that was parsed, print its error if it fails, and return the exit code."""
     try:
-        code: int = args.run(args)
-        return code
-    except ClocksegError as error:
-        fail(error)
-        return error.exit_code
+        return int(args.run(args))
     except KeyboardInterrupt as error:
-        ended = isinstance(error, Ended)
-        say(f"{'ended' if ended else 'interrupted'}; no partial results were left behind.")
-        return error.exit_code if isinstance(error, Ended) else 130
+        say(f"{'ended' if isinstance(error, Ended) else 'interrupted'}; no partial results were left behind.")
+        return getattr(error, "exit_code", 130)
     except BrokenPipeError:
         # The reader of our output has gone (| head), which is no error; keep the interpreter from writing to it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        fail(error)
-        return 1
     except Exception as error:
-        told = fault(error)
-        if not told:
+        if not (message := user_message(error)):
             raise
-        fail(told)
-        return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        fail(message)
+        return getattr(error, "exit_code", 1)

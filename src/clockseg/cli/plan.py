@@ -11,10 +11,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from clockseg.cli import options
-from clockseg.cli.clips import Clips
-from clockseg.cli.loading import load_network, publish_schedule
-from clockseg.cli.progress import counting
-from clockseg.cli.terminal import columns, say, warn
+from clockseg.cli.loading import Clips, load_network, publish_schedule
+from clockseg.cli.terminal import columns, counting, say, warn
 from clockseg.errors import DataError
 from clockseg.libraries import CPU_ENGINES
 from clockseg.networks import ANY_VIDEO

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clockseg.cli import options
-from clockseg.cli.clips import Clips
+from clockseg.cli.loading import Clips
 from clockseg.cli.terminal import columns, percent, print_result, say
 from clockseg.errors import UsageError
 from clockseg.libraries import CPU_ENGINES

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clockseg.cli.options import ENGINE, add_group, add_options, check_new_files, engine_options, need
-from clockseg.cli.progress import Line
-from clockseg.cli.terminal import align, fail
+from clockseg.cli.terminal import Line, align, fail
 from clockseg.errors import ClocksegError, UsageError
 
 if TYPE_CHECKING:

@@ -7,24 +7,9 @@ import sys
 from functools import partial
 from typing import Any
 
-from clockseg.cli.clips import Clips
-from clockseg.cli.options import (
-    ENGINE,
-    NETWORK_HELP,
-    add_data_options,
-    add_frames_options,
-    add_group,
-    add_new_network_options,
-    add_options,
-    check_new_network,
-    count,
-    engine_options,
-    is_quiet,
-    need,
-    positive,
-)
-from clockseg.cli.progress import counting
-from clockseg.cli.terminal import align, percent, print_result
+from clockseg.cli import options
+from clockseg.cli.loading import Clips
+from clockseg.cli.terminal import align, counting, percent, print_result
 from clockseg.networks import DRIVING
 
 HELP = "train a clock for a network"
@@ -44,29 +29,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(metavar="KIND", required=True)
     help = "a clock that predicts how much a firing would change"
     parser = kinds.add_parser("clock", help=help, description=CLOCK)
-    add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
-    add_options(parser, "--network", default=DRIVING, help=f"{NETWORK_HELP} (default: {DRIVING})")
-    add_new_network_options(parser)
+    options.add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
+    options.add_options(parser, "--network", default=DRIVING, help=f"{options.NETWORK_HELP} (default: {DRIVING})")
+    options.add_new_network_options(parser)
     group = parser.add_argument_group("training")
     help = 'carry that the clock will run under: identity, or "warp(flow|codec|auto, scale=0.5)" (default: warp(flow))'
     group.add_argument("--carry", default="warp(flow)", metavar="SPEC", help=help)
     help = "frames to run the network on, the first ones of each clip (default: 600)"
-    group.add_argument("--frames", type=positive, default=600, metavar="N", help=help)
-    group.add_argument("--steps", type=positive, default=1500, metavar="N", help="training steps (default: 1500)")
-    group.add_argument("--seed", type=count, default=0, metavar="N", help="random seed (default: 0)")
-    add_options(parser, "--json")
-    add_group(parser, "engine", *ENGINE)
-    add_frames_options(parser)
+    group.add_argument("--frames", type=options.positive, default=600, metavar="N", help=help)
+    group.add_argument(
+        "--steps", type=options.positive, default=1500, metavar="N", help="training steps (default: 1500)"
+    )
+    group.add_argument("--seed", type=options.count, default=0, metavar="N", help="random seed (default: 0)")
+    options.add_options(parser, "--json")
+    options.add_group(parser, "engine", *options.ENGINE)
+    options.add_frames_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Train a clock, write and print; 1 if a clip was left out or cut short."""
-    need("torch", "safetensors", what="training")
+    options.need("torch", "safetensors", what="training")
     from clockseg.carry import parse_carry
     from clockseg.training.clock import train_clock
 
-    check_new_network(args.out, overwrite=args.overwrite)
-    carry, clips, quiet = parse_carry(args.carry), Clips(args), is_quiet(args)
+    options.check_new_network(args.out, overwrite=args.overwrite)
+    carry, clips, quiet = parse_carry(args.carry), Clips(args), options.is_quiet(args)
     found = train_clock(
         args.network,
         clips.all,
@@ -78,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         say=(lambda line: None) if quiet else partial(print, file=sys.stderr, flush=True),
         progress=counting("frames", quiet=quiet),
         warn=clips.cut_short,
-        **engine_options(args),
+        **options.engine_options(args),
     )
     print_result(args, found, lambda: _table(found))
     if not quiet:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from clockseg.cli import options
-from clockseg.cli.clips import Clips
-from clockseg.cli.loading import load_network, publish_schedule
+from clockseg.cli.loading import Clips, load_network, publish_schedule
 from clockseg.cli.terminal import columns, percent, shown, warn
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli import options
-from clockseg.cli.clips import Clips
-from clockseg.cli.loading import load_network
+from clockseg.cli.loading import Clips, load_network
 from clockseg.cli.terminal import align, columns, print_result, shown
 
 if TYPE_CHECKING:
