@@ -139,10 +139,8 @@ def _interpolate(scores: Scores, labels: Labels, across: _Side, down: _Side, row
     # Quads with the most such classes first, so that those with one more class are always the first ones, in long rows.
     order = np.argsort(-many, kind="stable")
     rows, columns, many, first = rows[order], columns[order], many[order], first[order]
-    to_right, to_bottom = (
-        across.weights.take(columns, axis=0).T[:, None].copy(),
-        down.weights.take(rows, axis=0).T.copy(),
-    )
+    to_right = across.weights.take(columns, axis=0).T[:, None].copy()
+    to_bottom = down.weights.take(rows, axis=0).T.copy()
     best = np.full((*to_right.shape[:1], *to_bottom.shape), -np.inf, np.float32)
     found: Labels = np.zeros(best.shape, np.uint8)
     for number in range(many[0]):

@@ -138,12 +138,7 @@ class Watching(Stream):
     """
 
     def __init__(
-        self,
-        net: StagedNetwork,
-        schedule: Schedule,
-        estimator: Estimator,
-        own: StagedNetwork,
-        of: Of | None,
+        self, net: StagedNetwork, schedule: Schedule, estimator: Estimator, own: StagedNetwork, of: Of | None
     ) -> None:
         carry: Carry = identity if of is None else Moving(estimator, of)
         own = replace(own, prepare=lambda image: net.prepare(rgb(image)))
@@ -224,8 +219,7 @@ class Interpolated(Watching):
         periods = {facts(clock).period for clock in schedule.clocks}
         fixed = len(periods) == 1 and None not in periods
         super().__init__(net, schedule, carry.motion, own=scores, of=None if fixed else "output")
-        self._smooth, self._lookahead, self._usual = carry.keys == 2, lookahead, 0.0
-        self.window = Window(self._smooth)
+        self._lookahead, self._usual, self.window = lookahead, 0.0, Window(smooth=carry.keys == 2)
         labels = Labeller(net)
         self.fuse: Callable[[Sequence[Part]], Any] = labels.fuse
         self.make_output: Callable[[Any, Any], Any] = labels
@@ -261,14 +255,12 @@ class Interpolated(Watching):
 
     def end(self) -> list[Shown]:
         """End the clip: the frames after the last key frame are made from it alone."""
-        shown = self._show(self.window.end())
-        self.close()
-        return shown
+        return self._show(self.window.end()) + super().end()
 
     def close(self) -> None:
         """Forget the clip, and end the threads."""
         super().close()
-        self.window, self._usual = Window(self._smooth), 0.0
+        self.window, self._usual = Window(self.window.smooth), 0.0
         if self._workers is not None:
             self._workers.shutdown()
             self._workers = None
@@ -306,12 +298,7 @@ def _fitting(frames: int, image: Any) -> int:
     return max(LEAST_FRAMES, min(frames, MOST_BYTES // max(1, getattr(image, "nbytes", 1))))
 
 
-def stream(
-    net: StagedNetwork,
-    schedule: ScheduleLike | str,
-    *,
-    lookahead: int | None = None,
-) -> Stream:
+def stream(net: StagedNetwork, schedule: ScheduleLike | str, *, lookahead: int | None = None) -> Stream:
     """Return the stream of a network under a schedule: with delay under the carry ``interpolate``, else without.
 
     ``lookahead``: the most frames by which an output may be late; None: as many as it takes to reach the next key frame,
@@ -334,10 +321,9 @@ def stream(
 def run(net: StagedNetwork, images: Iterable[Any], schedule: ScheduleLike | str) -> Iterator[tuple[Any, Record]]:
     """Yield the output and the record of each frame of one clip, in order.
 
-    ``schedule``: as for a ``Session``, also text.
-
-    With the carry ``interpolate``, outputs come late: up to one interval between key frames is read ahead, and
-    the motion of up to ``AHEAD`` frames is estimated in a thread while the network runs. Don't change arrays once they are given.
+    ``schedule``: as for a ``Session``, also text. With the carry ``interpolate``, outputs come late: up to one interval between
+    key frames is read ahead, and the motion of up to ``AHEAD`` frames is estimated in a thread while the network runs. Don't
+    change arrays once they are given.
 
     >>> from clockseg import Stage, StagedNetwork
     >>> [output for output, record in run(StagedNetwork("one", (Stage("a", str.upper),)), "ab", "frame_oracle")]
