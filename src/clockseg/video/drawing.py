@@ -13,11 +13,10 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from clockseg.errors import UsageError, VideoError
 from clockseg.types import Array, Image, Labels, Size
-from clockseg.video.bands import Bar, Legend
 from clockseg.video.clip import Frame
 from clockseg.video.colour import Decoded, matrix_for, matrix_of, planes_of
 from clockseg.video.output import FrameWriter, writing
-from clockseg.video.overlay import Palette, overlay, tinted
+from clockseg.video.overlay import Bar, Legend, Palette, overlay, tinted
 
 FORMAT = "yuv420p"
 # Luma weights of red and blue of the matrices that an overlay may have (ITU-R BT.601 and BT.709).
@@ -75,9 +74,9 @@ class OverlayWriter(FrameWriter):
 
     Times are the input's: variable rates stay variable, and frames without a time follow at ``fps``, or 25. ``size`` (w, h),
     or else the first picture, sets the size; odd sides are made even by repeating an edge pixel, and pictures of another
-    size are fitted in on black, aspect kept. ``options``: further options of the encoder. The file
-    gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, or aborts after an exception.
-    VideoError if the file can't be written. ``clockseg.video.join`` adds the sound of the input.
+    size are fitted in on black, aspect kept. ``options``: further options of the encoder. The file gets its name at ``close``;
+    without any frame there is none. Leaving a ``with`` block closes, or aborts after an exception. VideoError if the file can't
+    be written. ``clockseg.video.join`` adds the sound of the input.
     """
 
     _ending = ".mp4"
