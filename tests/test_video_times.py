@@ -30,6 +30,11 @@ def test_a_frame_without_a_time_comes_where_the_one_before_ends():
     assert given([(2.0, 0.1), (None, 0.25)]) == ([2000, 2100], 250)
 
 
+def test_a_time_that_is_not_later_comes_a_unit_after_the_one_before():
+    times = [(0.5, None), (0.54, None), (0.54, None), (None, None), (0.62, None)]
+    assert given(times)[0] == [500, 540, 541, 580, 620]
+
+
 def test_times_before_0_are_moved_to_0():
     assert given([(-0.5, None), (-0.1, None), (0.7, None)])[0] == [0, 400, 1200]
 

@@ -182,11 +182,8 @@ class Clip(ABC):
             start = perf_counter()
         self._files.check()
         if not damage.frames:
-            raise self._no_frame(damage)
-
-    def _no_frame(self, damage: Damage) -> VideoError:
-        why = "; ".join(text for text in damage.sentences() if "ends at" not in text)
-        why = f" ({why})" if why else ""
-        if self._span != WHOLE:
-            return VideoError(f"{self.path}: no frame in it {self._span}{why}. Give another part.")
-        return VideoError(f"{self.path}: no frame in it could be decoded{why}. {ALLOWED}")
+            why = "; ".join(text for text in damage.sentences() if "ends at" not in text)
+            why = f" ({why})" if why else ""
+            if self._span != WHOLE:
+                raise VideoError(f"{self.path}: no frame in it {self._span}{why}. Give another part.")
+            raise VideoError(f"{self.path}: no frame in it could be decoded{why}. {ALLOWED}")

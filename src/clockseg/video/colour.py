@@ -158,39 +158,6 @@ def crop_of(container: InputContainer, stream: VideoStream) -> Upright:
     return Upright(left, right, top, bottom)
 
 
-class SideData:
-    """Reads the side data of pictures without keeping the pictures in memory.
-
-    A picture that PyAV 18 was asked for its side data refers to itself, and stays until Python's collector comes by, which may
-    be after hundreds; here it is called once such pictures hold 256 MB.
-    """
-
-    def __init__(self) -> None:
-        self._bytes = 0
-
-    def of(self, picture: av.VideoFrame) -> SideDataContainer | None:
-        """Return all side data; None if some is of a kind that this PyAV does not know, such as EXIF: PyAV then shows none of it."""
-        self._bytes += 2 * picture.width * picture.height
-        if self._bytes > _MOST_BYTES:
-            self._bytes = 0
-            gc.collect()
-        try:
-            found: SideDataContainer = picture.side_data
-        except ValueError:
-            return None
-        return found
-
-    def upright(self, picture: av.VideoFrame, crop: Upright) -> Upright:
-        """Return how a picture is shown; it is not cropped where nothing would be left."""
-        left = picture.width - crop.left - crop.right, picture.height - crop.top - crop.bottom
-        crop = crop if min(left) > 0 else AS_STORED
-        listed = self.of(picture)
-        if listed is None:
-            return crop.turned(_QUARTERS[round(picture.rotation / 90) % 4])
-        data = listed.get(Type.DISPLAYMATRIX)
-        return crop if data is None else crop.turned(np.frombuffer(bytes(data), dtype=np.int32).tolist())
-
-
 class ToRGB:
     """Converts pictures to upright uint8 RGB [h, w, 3], in the colours of BT.709.
 
@@ -203,7 +170,7 @@ class ToRGB:
     def __init__(self, max_pixels: int, crop: Upright = AS_STORED, *, lazily: bool = False) -> None:
         self.max_pixels, self._crop, self._lazily = max_pixels, crop, lazily
         self._reformatter = VideoReformatter()
-        self.side_data = SideData()
+        self._asked_bytes = 0
         self._shape: tuple[int, int, int] | None = None
         self.upright = AS_STORED
         self._lock = threading.Lock()
@@ -224,8 +191,35 @@ class ToRGB:
             raise VideoError("colours of the matrix YCgCo can't be read. Convert the video to RGB or BT.709")
         shape = (picture.width, picture.height, picture.rotation)
         if picture.key_frame or shape != self._shape:  # where its side data may have changed
-            self._shape, self.upright = shape, self.side_data.upright(picture, self._crop)
+            self._shape, self.upright = shape, self._upright(picture)
         return signal_of(picture)
+
+    def side_data(self, picture: av.VideoFrame) -> SideDataContainer | None:
+        """Return all side data; None if some is of a kind that this PyAV does not know, such as EXIF: PyAV then shows none of it.
+
+        A picture that PyAV 18 was asked for its side data refers to itself, and stays until Python's collector comes by, which
+        may be after hundreds; here it is called once such pictures hold 256 MB.
+        """
+        self._asked_bytes += 2 * picture.width * picture.height
+        if self._asked_bytes > _MOST_BYTES:
+            self._asked_bytes = 0
+            gc.collect()
+        try:
+            found: SideDataContainer = picture.side_data
+        except ValueError:
+            return None
+        return found
+
+    def _upright(self, picture: av.VideoFrame) -> Upright:
+        """Return how a picture is shown; it is not cropped where nothing would be left."""
+        crop = self._crop
+        left = picture.width - crop.left - crop.right, picture.height - crop.top - crop.bottom
+        crop = crop if min(left) > 0 else AS_STORED
+        listed = self.side_data(picture)
+        if listed is None:
+            return crop.turned(_QUARTERS[round(picture.rotation / 90) % 4])
+        data = listed.get(Type.DISPLAYMATRIX)
+        return crop if data is None else crop.turned(np.frombuffer(bytes(data), dtype=np.int32).tolist())
 
     def _converted(self, picture: av.VideoFrame, signal: Signal, upright: Upright) -> Image:
         with self._lock:

@@ -137,11 +137,7 @@ def _streams(container: InputContainer) -> str:
 
 
 def pictures(
-    container: InputContainer,
-    stream: av.VideoStream,
-    damage: Damage,
-    *,
-    threads: str = "AUTO",
+    container: InputContainer, stream: av.VideoStream, damage: Damage, *, threads: str = "AUTO"
 ) -> Iterator[av.VideoFrame]:
     """Yield every picture that can be decoded, skipping broken packets, and record the losses in ``damage``.
 

@@ -172,7 +172,7 @@ def _decoded(file: Path, page: Page, to_rgb: ToRGB, damage: Damage) -> Image | D
     if not found:
         return None
     damage.take(found[0])
-    if to_rgb.side_data.of(found[0]) is not None:
+    if to_rgb.side_data(found[0]) is not None:
         return to_rgb(found[0])
     # PyAV doesn't show EXIF orientations with a mirror in them; OpenCV applies all eight.
     decoded = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_COLOR)

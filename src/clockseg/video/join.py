@@ -46,7 +46,12 @@ def join(
     start, end = start_seconds or Fraction(0), audio_end_seconds
     ending = Path(path).suffix
     with partial_file(Path(path), ending) as container:
-        packets = _pictures(pieces, _like(pieces[0], container), CONTAINERS[ending], start)
+        with open_input(pieces[0]) as first:
+            source = first.streams.video[0]
+            stream = container.add_stream_from_template(source, opaque=True)
+            stream.time_base = source.time_base
+            stream.metadata.update(source.metadata)
+        packets = _pictures(pieces, stream, CONTAINERS[ending], start)
         sound = Sound(audio_from, container, start)
         of_sound = sound.packets(None if end is None else end - float(start))
         # In the order of their times: the muxer then has nothing to hold back.
@@ -61,16 +66,6 @@ def linked(source: Path, path: Path) -> None:
         os.link(source, path)
     except OSError:
         shutil.copyfile(source, path)
-
-
-def _like(piece: Path, container: OutputContainer) -> av.VideoStream:
-    """Add a stream to the output like that of a piece."""
-    with open_input(piece) as opened:
-        source = opened.streams.video[0]
-        stream = container.add_stream_from_template(source, opaque=True)
-        stream.time_base = source.time_base
-        stream.metadata.update(source.metadata)
-    return stream
 
 
 def _pictures(pieces: Sequence[Path], stream: av.VideoStream, kind: Container, start: Fraction) -> Iterator[av.Packet]:

@@ -145,8 +145,18 @@ class ValueWriter(GreyWriter):
     clipped = 0
 
     def append(self, values: Array, pts_seconds: float | None = None, *, duration_seconds: float | None = None) -> None:
-        """Add one map, float [h, w] or [channels, h, w]; ``duration_seconds``: its duration if it is the last."""
-        values = checked_values(values)
+        """Add one map, float [h, w] or up to 16 channels of it; ``duration_seconds``: its duration if it is the last.
+
+        UsageError for anything else, and for other channels than those of the first map.
+        """
+        if values.dtype.kind != "f" or values.ndim not in (2, 3) or not values.size:
+            raise UsageError(
+                f"a map of numbers is {values.dtype} {list(values.shape)}. Give float [h, w] or [channels, h, w]."
+            )
+        if values.ndim == 3 and len(values) > MOST_CHANNELS:
+            raise UsageError(
+                f"a map of {len(values)} channels; {MOST_CHANNELS} at most are written. Run a Session instead."
+            )
         if self._size is None or self._stream is None:
             height, width = values.shape[-2:]
             self._size, self._channels = self._size or (width, height), values.shape[:-2]
@@ -154,10 +164,12 @@ class ValueWriter(GreyWriter):
             raise UsageError(
                 f"a map of shape {list(values.shape)} after one of {list(self._channels)} channels; give as many channels."
             )
-        values = resized_values(values, self._size)
-        self.clipped += int(np.count_nonzero(np.isfinite(values) & (np.abs(values) > LARGEST)))
-        halves = np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), values).astype("<f2")
-        words = halves.reshape(-1, values.shape[-1]).view(_WORD)
+        planes = np.asarray(values, np.float32).reshape(-1, *values.shape[-2:])
+        if values.shape[-2:] != self._size[::-1]:
+            planes = np.stack([cv2.resize(plane, self._size, interpolation=cv2.INTER_LINEAR) for plane in planes])
+        self.clipped += int(np.count_nonzero(np.isfinite(planes) & (np.abs(planes) > LARGEST)))
+        halves = np.where(np.isfinite(planes), np.clip(planes, -LARGEST, LARGEST), planes).astype("<f2")
+        words = halves.reshape(-1, self._size[0]).view(_WORD)
         channels = {_CHANNELS: str(len(values))} if values.ndim == 3 else {}
         self._write(words, pts_seconds, duration_seconds, **channels)
 
@@ -180,25 +192,3 @@ def write_npy(values: Array, path: str | os.PathLike[str]) -> None:
     """
     with written(Path(path)) as part, part.open("wb") as file:
         np.save(file, np.ascontiguousarray(values))
-
-
-def resized_values(values: Array, size: tuple[int, int]) -> Array:
-    """Resize a map to ``size`` (w, h), bilinearly."""
-    if values.shape[-2:] == size[::-1]:
-        return values
-    planes = values.reshape(-1, *values.shape[-2:])
-    found = np.stack([cv2.resize(plane, size, interpolation=cv2.INTER_LINEAR) for plane in planes])
-    return found if values.ndim == 3 else np.asarray(found[0])
-
-
-def checked_values(values: Array) -> Array:
-    """Return the map as float32; UsageError unless it is float, [h, w] or up to 16 channels of it, and not empty."""
-    if values.dtype.kind != "f" or values.ndim not in (2, 3) or not values.size:
-        raise UsageError(
-            f"a map of numbers is {values.dtype} {list(values.shape)}. Give float [h, w] or [channels, h, w]."
-        )
-    if values.ndim == 3 and len(values) > MOST_CHANNELS:
-        raise UsageError(
-            f"a map of {len(values)} channels; {MOST_CHANNELS} at most are written. Run a Session instead."
-        )
-    return np.asarray(values, np.float32)

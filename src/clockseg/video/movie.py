@@ -118,12 +118,7 @@ class Movie(Clip):
 
 
 def converted(
-    found: Iterator[av.VideoFrame],
-    stream: av.VideoStream,
-    to_rgb: ToRGB,
-    damage: Damage,
-    *,
-    vectors: bool = False,
+    found: Iterator[av.VideoFrame], stream: av.VideoStream, to_rgb: ToRGB, damage: Damage, *, vectors: bool = False
 ) -> Iterator[Frame]:
     """Yield the pictures as frames, whose ``decode_seconds`` is what converting took; one that can't be converted ends them."""
     for index, picture in enumerate(found):
@@ -149,7 +144,7 @@ def converted(
 
 def _vectors(picture: av.VideoFrame, index: int, stream: av.VideoStream, to_rgb: ToRGB) -> Vectors:
     """Return the motion vectors of frame ``index``, which ``to_rgb`` has just converted."""
-    listed = to_rgb.side_data.of(picture)
+    listed = to_rgb.side_data(picture)
     data = None if listed is None else listed.get(Type.MOTION_VECTORS)
     told = data.to_ndarray() if isinstance(data, MotionVectors) else np.zeros(0, BLOCK)
     # A copy: what FFmpeg gave goes with its frame.
@@ -172,7 +167,7 @@ def deinterlaced(found: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
     What makes them follows motion (FFmpeg's bwdif): where nothing moves, both fields stay. As many come out as go in, each
     with its own times. A video without interlaced pictures costs nothing.
     """
-    for _, same in groupby(found, _kind):
+    for _, same in groupby(found, lambda one: (one.width, one.height, one.format.name, one.time_base)):
         yield from _deinterlaced(same)
 
 
@@ -215,10 +210,6 @@ def _pulled(graph: Graph) -> av.VideoFrame | None:
         return graph.vpull()
     except (av.BlockingIOError, av.EOFError):
         return None
-
-
-def _kind(picture: av.VideoFrame) -> tuple[object, ...]:
-    return picture.width, picture.height, picture.format.name, picture.time_base
 
 
 # More than any encoder reorders by.
@@ -274,11 +265,10 @@ BACK_SECONDS = (0, 2)
 def boundaries(
     path: str | os.PathLike[str],
     *,
-    seconds: float = PIECE_SECONDS,
     start: Fraction | None = None,
     end: Fraction | None = None,
 ) -> tuple[Fraction, ...]:
-    """Return the start times of the pieces after the first: key frames at least ``seconds`` apart.
+    """Return the start times of the pieces after the first: key frames at least ``PIECE_SECONDS`` apart.
 
     Times are in seconds on the video's own time line, within ``start`` and ``end`` (None: all of it). Packets are read, none is
     decoded, so that the result depends on the file alone. If the container can't seek to each of them, or times are missing
@@ -293,7 +283,7 @@ def boundaries(
             # The first piece is not empty where the video begins after ``start``.
             before = keys[0] if start is None else max(start, keys[0])
             for key in keys:
-                if key - before >= seconds and (end is None or key < end):
+                if key - before >= PIECE_SECONDS and (end is None or key < end):
                     found.append(key)
                     before = key
             reached = all(any(_reached(container, stream, key, back) for back in BACK_SECONDS) for key in found)

@@ -29,10 +29,6 @@ class Timestamps:
     A frame without a time comes where the one before ends: after its duration, else one frame period (1 / ``fps``). A time
     not after the one before becomes the next unit; one that jumps back by over a second (joined recordings) comes there too,
     and those after it are moved alike; so are all if the first is before 0, which containers can't say.
-
-    >>> times = Timestamps(Fraction(1, 1000), fps=Fraction(25))
-    >>> [times.next(t) for t in (0.5, 0.54, 0.54, None, 0.62)]
-    [500, 540, 541, 580, 620]
     """
 
     def __init__(self, time_base: Fraction, *, fps: Fraction | None) -> None:

@@ -17,11 +17,7 @@ from clockseg.video.movie import Movie
 
 
 def open_clip(
-    path: str | os.PathLike[str],
-    *,
-    max_pixels: int = MAX_PIXELS,
-    vectors: bool = False,
-    span: Span | None = None,
+    path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS, vectors: bool = False, span: Span | None = None
 ) -> Clip:
     """Open a video file, an image, or a folder of images (one clip, in natural order) as a :class:`Clip`.
 
