@@ -9,7 +9,7 @@ import pytest
 
 from clockseg import UsageError, evaluate, skip_frame
 from clockseg.datasets import read_data
-from clockseg.evaluation.tables import table, write_table
+from clockseg.evaluation.tables import percent, table, write_table
 from toy_networks import CLASSES, toy, write_clip
 
 
@@ -37,6 +37,7 @@ def test_latex_has_the_rows_that_are_printed_with_special_characters_escaped(fou
     assert [len(line.split(" & ")) for line in lines[4:6]] == [len(head)] * 2
     assert lines[4].startswith(r"50 \% \& more & ")
     assert rows[0][1].replace("%", r"\%") in lines[4]
+    assert (percent(0.6612), percent(None)) == ("66.1 %", "-")
 
 
 def test_other_names_are_refused(found, tmp_path: Path) -> None:

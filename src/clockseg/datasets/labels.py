@@ -67,9 +67,6 @@ class Mapped:
     """Reads label maps whose stored ids differ from the class ids.
 
     ``ids``: the class id of each stored id; ``others``: that of all other stored ids, None to keep those.
-
-    >>> Mapped({0: 255, 7: 0}).table[:9].tolist()
-    [255, 1, 2, 3, 4, 5, 6, 0, 8]
     """
 
     ids: Mapping[int, int]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -127,27 +127,25 @@ def translate(clips: Iterable[Clip], *, shift: int = 16) -> list[Clip]:
     (6, 4)
     """
     whole_number(shift, "shift", least=0)
-    return [sequence for clip in clips for sequence in _sequences(clip, shift)]
-
-
-def _sequences(clip: Clip, shift: int) -> Iterator[Clip]:
-    if clip.taken is None:
-        raise UsageError(f"{clip.path} is a video; translated sequences are made from pictures.")
-    if clip.view is not whole:
-        raise UsageError(f"clip {clip.name} is already translated; translate its pictures instead.")
-    for index in clip.taken:
-        image, label = clip.images[index], clip.labels[index]
-        if label is None and clip.labelled:
-            continue
-        yield replace(
-            clip,
-            name=clip.name if len(clip.images) == 1 else f"{clip.name}/{image.stem}",
-            images=(image,) * FRAMES,
-            labels=(None,) * FIRST_SCORED + (label,) * (FRAMES - FIRST_SCORED),
-            every=1,
-            limit=None,
-            view=partial(window, shift=shift, of=str(image)),
-        )
+    found = []
+    for clip in clips:
+        if clip.taken is None:
+            raise UsageError(f"{clip.path} is a video; translated sequences are made from pictures.")
+        if clip.view is not whole:
+            raise UsageError(f"clip {clip.name} is already translated; translate its pictures instead.")
+        for index in clip.labelled_indices() or clip.taken:
+            image, label = clip.images[index], clip.labels[index]
+            sequence = replace(
+                clip,
+                name=clip.name if len(clip.images) == 1 else f"{clip.name}/{image.stem}",
+                images=(image,) * FRAMES,
+                labels=(None,) * FIRST_SCORED + (label,) * (FRAMES - FIRST_SCORED),
+                every=1,
+                limit=None,
+                view=partial(window, shift=shift, of=str(image)),
+            )
+            found.append(sequence)
+    return found
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,10 @@ def evaluate(
     others = [(name, other) for name, other, *_ in baselines]
     names = () if classes is None and kind_of(net) == "values" else class_names(net, classes, others)
     pairs = list(schedules.items()) if isinstance(schedules, Mapping) else list(schedules)
-    ways = [(name, net, schedule_for(schedule, len(net))) for name, schedule in pairs] + list(_baselines(baselines))
+    ways = [(name, net, schedule_for(schedule, len(net))) for name, schedule in pairs]
+    for name, other, *given in baselines:
+        each, schedule = (other, given[0]) if given else (other.uncut(), frame_oracle)
+        ways.append((name, each, schedule_for(schedule, len(each))))
     for _, each, schedule in ways:
         check(each, schedule)
 
@@ -160,12 +163,6 @@ def evaluate(
         found = scorer.results()
         totals = [total + one for total, one in zip(totals, found, strict=True)] if totals else found
     return tuple(totals or _Scorer(net, ways, names).results())
-
-
-def _baselines(baselines: Baselines) -> Iterator[Way]:
-    for name, net, *schedule in baselines:
-        each = net if schedule else net.uncut()
-        yield name, each, schedule_for(schedule[0] if schedule else frame_oracle, len(each))
 
 
 class Lane:

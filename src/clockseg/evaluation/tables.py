@@ -20,11 +20,7 @@ def shown(value: float | None, form: Callable[[float], str]) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Format a share as a percentage.
-
-    >>> percent(0.6612), percent(None)
-    ('66.1 %', '-')
-    """
+    """Format a share as a percentage, or return a dash for None."""
     return shown(share, lambda share: f"{100 * share:.1f} %")
 
 

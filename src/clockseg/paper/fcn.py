@@ -137,11 +137,7 @@ def weight_shapes(shape: FCNShape) -> dict[str, tuple[int, ...]]:
 
 
 def bilinear(kernel: int) -> Array:
-    """Return the bilinear kernel of an enlargement by kernel / 2, float32 [kernel, kernel]: the fixed weights of a deconv.
-
-    >>> bilinear(4)[0].tolist()
-    [0.0625, 0.1875, 0.1875, 0.0625]
-    """
+    """Return the bilinear kernel of an enlargement by kernel / 2, float32 [kernel, kernel]: the fixed weights of a deconv."""
     factor = -(-kernel // 2)
     centre = factor - 0.5 if kernel % 2 == 0 else factor - 1.0
     row = 1 - np.abs(np.arange(kernel) - centre) / factor
@@ -270,11 +266,7 @@ def describe(description: FCNDescription, name: str) -> sidecar.Sidecar:
 
 
 def scores(shape: FCNShape) -> tuple[str, ...]:
-    """Return the name of each stage's own score map, which groups read.
-
-    >>> scores(FCNShape("fcn32s")), scores(FCNShape("fcn16s"))
-    (('score_fr',), ('score_pool4', 'upscore2'))
-    """
+    """Return the name of each stage's own score map, which groups read."""
     last = "upscore2" if len(shape.cuts) > 1 else "score_fr"
     return (*(f"score_{cut}" for cut in shape.cuts[:-1]), last)
 

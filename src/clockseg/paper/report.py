@@ -76,11 +76,7 @@ def records(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def cells(found: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return the heads and the lines of records as text, without empty columns.
-
-    >>> cells(records([Row("NYUD", "skip-frame", "paper", 27.7)]))[1]
-    ['NYUD', 'skip-frame', 'paper', '27.7']
-    """
+    """Return the heads and the lines of records as text, without empty columns."""
     kept = [name for name in (found[0] if found else ()) if any(record[name] not in (None, "") for record in found)]
     return [[HEADS.get(name, name) for name in kept], *([_cell(record[name]) for name in kept] for record in found)]
 
@@ -122,19 +118,6 @@ def above(first: float, second: float) -> bool | None:
     (True, False, None)
     """
     return None if abs(first - second) < TIE else first > second
-
-
-def ordering(better: str, worse: str, rows: Sequence[Row], *, text: str = "") -> list[Claim]:
-    """Claim that one method has the higher mean IU, for each data set and source that have both."""
-    found = []
-    for data, source in dict.fromkeys((row.data, row.source) for row in rows):
-        first, second = find(rows, data, better, source), find(rows, data, worse, source)
-        if first is None or second is None or first.mean_iu is None or second.mean_iu is None:
-            continue
-        figures = f"{first.mean_iu:.1f} against {second.mean_iu:.1f}"
-        where = f"{data}, {source}"
-        found.append(Claim(text or f"{better} above {worse}", where, above(first.mean_iu, second.mean_iu), figures))
-    return found
 
 
 @dataclass(frozen=True)
@@ -209,23 +192,21 @@ def write(report: Report, folder: Path, *, command: str) -> list[Path]:
 
 def markdown(report: Report, *, command: str) -> str:
     """Return the report as a Markdown page."""
-    where = machine()
     parts = [f"# {report.title}", report.protocol]
     if report.records:
         head, *body = cells(report.records)
-        lines = [head, [*["---"] * 3, *["---:"] * (len(head) - 3)], *body]
-        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        body = [head, [*["---"] * 3, *["---:"] * (len(head) - 3)], *body]
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in body))
     if report.rows:
         parts.append(
             "All values in percent. Relative loss and saving are relative to the frame oracle in the same rows."
         )
     parts += [f"![{figure.caption}]({figure.file})" for figure in report.figures]
-    if report.claims:
-        parts.append("## The paper's claims")
-        parts.append("\n".join(f"* {claim}" for claim in report.claims))
-    if report.notes:
-        parts.append("## Notes")
-        parts.append("\n".join(f"* {note}" for note in report.notes))
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    parts.append(f"`{command}`, {today}, on {where['cores']} cores of {where['processor']}.")
+    for title, lines in {"The paper's claims": report.claims, "Notes": report.notes}.items():
+        if lines:
+            parts += [f"## {title}", "\n".join(f"* {line}" for line in lines)]
+    facts = report.facts()
+    parts.append(
+        f"`{command}`, {facts['date']}, on {facts['machine']['cores']} cores of {facts['machine']['processor']}."
+    )
     return "\n\n".join(parts) + "\n"

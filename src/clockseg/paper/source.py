@@ -7,10 +7,11 @@ clip with labels on every frame, in ``DIR/camvid/val``, and on the videos in ``D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
@@ -18,14 +19,7 @@ from clockseg.datasets.layouts import translate
 from clockseg.errors import DataError
 from clockseg.paper.methods import Method, Networks, measured, score
 from clockseg.paper.report import Row
-
-VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
-DISTANCES = (1, 5, 10)
-"""Steps in frames at which the dense clip of the stand-in is subsampled."""
-STEP = 2
-"""Every how many frames of the dense clip one is used as a still for translation."""
-LONGEST = 250
-"""The number of frames used of each video of the stand-in."""
+from clockseg.segmenting.inputs import VIDEO_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -39,10 +33,17 @@ class Source:
     name: str
     clips: tuple[Clip, ...]
     networks: Networks
-    classes: int
     first_scored: int = 2
     filled: int = 1
     balanced: bool = False
+
+    @property
+    def classes(self) -> int:
+        """The number of classes of the labels."""
+        known = next((clip.classes for clip in self.clips if clip.classes is not None), None)
+        if known is None:
+            raise DataError("the clips have no class names; add a classes.json next to them.")
+        return len(known.names)
 
     def rows(self, methods: Sequence[Method], *, say: Callable[[str], None]) -> list[Row]:
         """Return the measured row of each method on these clips; the first method is the frame oracle."""
@@ -54,17 +55,18 @@ class Source:
 class Setting:
     """The user's setting: the folders of data and weights, and the stand-ins for them.
 
-    ``load``: returns a staged network for a name or file. ``standin``: the network that replaces the paper's, or None.
-    ``step``, ``distances``, ``longest``: the parts of the stand-ins to use. ``say`` gets sentences on the progress.
+    ``load``: returns a staged network for a name or file. ``standin``: the network that replaces the paper's, or None. Of its
+    dense clip, every ``step``-th frame is a still for translation, and videos are every ``distances``-th frame; of its other
+    videos, the first ``longest`` frames are used. ``say`` gets sentences on the progress.
     """
 
     data: Path
     load: Callable[[str | Path], StagedNetwork]
     weights: Path | None = None
     standin: str | None = None
-    step: int = STEP
-    distances: tuple[int, ...] = DISTANCES
-    longest: int = LONGEST
+    step: int = 2
+    distances: tuple[int, ...] = (1, 5, 10)
+    longest: int = 250
     say: Callable[[str], None] = lambda text: None
 
     @property
@@ -75,51 +77,40 @@ class Setting:
     def translated(self, shift: int) -> Source:
         """Return translated stills, labelled from frame 2 on: PASCAL's seg11valid, or frames of the dense clip."""
         if self.standin:
-            stills = [replace(clip, every=self.step) for clip in self._dense]
-            name, nets = f"CamVid stills, shift {shift}", self._standins
+            found = tuple(replace(clip, every=self.step) for clip in self._dense)
+            stills = Source("CamVid stills", found, self._standins)
         else:
-            stills = self._pascal
-            name, nets = f"PASCAL, shift {shift}", self._networks(VOC)
-        return Source(name, tuple(translate(stills, shift=shift)), nets, _classes(stills), balanced=True)
+            stills = self._official("PASCAL")
+        clips = tuple(translate(stills.clips, shift=shift))
+        return replace(stills, name=f"{stills.name}, shift {shift}", clips=clips, balanced=True)
 
     def videos(self, *names: str) -> Iterator[Source]:
         """Yield the data sets of these names that exist, or the dense clip subsampled at each of ``distances``."""
         if self.standin:
-            for distance in self.distances:
-                yield self._every(distance)
+            yield from map(self._every, self.distances)
             return
         found = [name for name in names if (self.data / PLACES[name].folder).is_dir()]
         if not found:
             wanted = ", ".join(PLACES[name].folder for name in names)
             raise DataError(f"{self.data} holds none of {wanted}; add a data set (docs/datasets.md), or use --standin.")
-        for name in found:
-            place = PLACES[name]
-            clips = place.read(self._folder(place.folder))
-            yield Source(
-                name, tuple(clips), self._networks(place.weights), _classes(clips), place.first_scored, place.filled
-            )
+        yield from map(self._official, found)
 
     def stills(self) -> Source | None:
         """Return single labelled frames: PASCAL's seg11valid, or those of the dense clip; None if the stand-ins have none."""
         if not self.standin:
-            clips, nets = self._pascal, self._networks(VOC)
-        elif self._labelled:
-            clips, nets = self._labelled, self._standins
-        else:
-            return None
-        return Source("stills", tuple(clips), nets, _classes(clips), 0)
+            return replace(self._official("PASCAL"), first_scored=0)
+        return Source("stills", tuple(self._labelled), self._standins, 0) if self._labelled else None
 
     def films(self, *, every: int = 10) -> Source:
         """Return whole videos: every N-th frame of YouTube-Objects' shots, or all videos in DIR."""
         if not self.standin:
-            clips = read_data(self._folder(PLACES["YouTube-Objects"].folder), layout="youtube_objects", every=every)
-            return Source("YouTube-Objects", tuple(clips), self._networks(VOC), _classes(clips))
+            return self._official("YouTube-Objects", every=every)
         folders = [self.data / name for name in ("davis", "videos") if (self.data / name).is_dir()]
         others = (clip for folder in folders for clip in _videos(folder) or read_data(folder))
         clips = [*self._labelled, *_videos(self.data), *others]
         if not clips:
             raise DataError(f"{self.data} holds no video. {STANDIN_DATA}")
-        return Source("videos", tuple(replace(clip, limit=self.longest) for clip in clips), self._standins, 0, 0)
+        return Source("videos", tuple(replace(clip, limit=self.longest) for clip in clips), self._standins)
 
     def _every(self, distance: int) -> Source:
         """Return every ``distance``-th frame of the dense clip, once from each of the first frames on.
@@ -131,13 +122,18 @@ class Setting:
             raise DataError(
                 f"{self.data / 'camvid/val'}: too few frames to take every {distance}; {5 * distance} are needed."
             )
-        return Source(
-            f"CamVid every {distance}", tuple(clips), self._standins, _classes(clips), first_scored=3, filled=2
-        )
+        return Source(f"CamVid every {distance}", tuple(clips), self._standins, first_scored=3, filled=2)
 
-    @property
-    def _pascal(self) -> list[Clip]:
-        return read_data(self._folder("VOCdevkit"), layout="pascal", split="seg11valid")
+    def _official(self, name: str, **options: Any) -> Source:
+        """Return one of the paper's data sets with the networks that run on it."""
+        place = PLACES[name]
+        folder = self.data / place.folder
+        if not folder.is_dir():
+            raise DataError(
+                f"{folder} is missing; --data names the folder that holds {place.folder} (docs/datasets.md)."
+            )
+        clips = read_data(folder, **{**place.options, **options})
+        return Source(name, tuple(clips), self._networks(place.weights), place.first_scored, place.filled)
 
     @property
     def _dense(self) -> list[Clip]:
@@ -160,15 +156,16 @@ class Setting:
         full = self.standin or "street"
         return Networks(self.load(full), *(self._loaded(f"{Path(full).stem}-{end}") for end in ("stride8", "stride16")))
 
-    def _networks(self, weights: Sequence[str]) -> Networks:
-        full, *truncated = weights
+    def _networks(self, full: str) -> Networks:
+        """Return the network of these weights, and those that end after its first and its second stage."""
         found = self._weights(full)
         if found is None:
             raise DataError(
                 f"{self.weights or '--weights'}: no {full}.onnx; make it with clockseg import "
                 f"{full}.caffemodel --out {full}.onnx (docs/fcn8s.md), and give its folder with --weights."
             )
-        return Networks(self.load(found), *map(self._loaded, truncated))
+        data = full.partition("-")[0]
+        return Networks(self.load(found), *(self._loaded(f"{data}-fcn-{end}") for end in ("pool3", "pool4")))
 
     def _weights(self, stem: str) -> Path | None:
         file = None if self.weights is None else self.weights / f"{stem}.onnx"
@@ -177,12 +174,6 @@ class Setting:
     def _loaded(self, stem: str) -> StagedNetwork | None:
         file = self._weights(stem)
         return None if file is None else self.load(file)
-
-    def _folder(self, name: str) -> Path:
-        found = self.data / name
-        if not found.is_dir():
-            raise DataError(f"{found} is missing; --data names the folder that holds {name} (docs/datasets.md).")
-        return found
 
 
 STANDIN_DATA = (
@@ -199,31 +190,21 @@ STANDIN_NOTE = (
 
 @dataclass(frozen=True)
 class Place:
-    """A data set: its folder in DIR, the weights that run on it, and the function that reads its clips.
-
-    ``weights``: the stems of the network's file, and of those that end after its first and its second stage.
-    """
+    """A data set of the paper: its folder in DIR, the stem of the weights that run on it, and the options to read it with."""
 
     folder: str
-    weights: tuple[str, ...]
-    read: Callable[[Path], list[Clip]]
+    weights: str
+    options: Mapping[str, Any]
     first_scored: int = 2
     filled: int = 1
 
 
-VOC = ("voc-fcn8s-heavy", "voc-fcn-pool3", "voc-fcn-pool4")
-NYUD = ("nyud-fcn8s-rgb-heavy", "nyud-fcn-pool3", "nyud-fcn-pool4")
-CITYSCAPES = ("cityscapes-fcn8s-heavy", "cityscapes-fcn-pool3", "cityscapes-fcn-pool4")
+VOC = "voc-fcn8s-heavy"
 PLACES = {
-    "NYUDv2": Place("nyud", NYUD, lambda path: read_data(path, layout="nyud")),
-    "YouTube-Objects": Place("youtube-objects", VOC, lambda path: read_data(path, layout="youtube_objects", every=10)),
-    "Cityscapes": Place(
-        "cityscapes",
-        CITYSCAPES,
-        lambda path: read_data(path, layout="cityscapes", after=0),
-        first_scored=3,
-        filled=0,
-    ),
+    "PASCAL": Place("VOCdevkit", VOC, {"layout": "pascal", "split": "seg11valid"}),
+    "NYUDv2": Place("nyud", "nyud-fcn8s-rgb-heavy", {"layout": "nyud"}),
+    "YouTube-Objects": Place("youtube-objects", VOC, {"layout": "youtube_objects", "every": 10}),
+    "Cityscapes": Place("cityscapes", "cityscapes-fcn8s-heavy", {"layout": "cityscapes", "after": 0}, 3, 0),
 }
 
 
@@ -236,10 +217,3 @@ def _from(clip: Clip, offset: int, distance: int) -> Clip:
 def _videos(folder: Path) -> list[Clip]:
     videos = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in VIDEO_SUFFIXES)
     return [clip for file in videos for clip in read_data(file)]
-
-
-def _classes(clips: list[Clip]) -> int:
-    known = next((clip.classes for clip in clips if clip.classes is not None), None)
-    if known is None:
-        raise DataError("the clips have no class names; add a classes.json next to them.")
-    return len(known.names)
