@@ -143,25 +143,25 @@ def candidates(graph: Graph, *, output: str, seconds: Mapping[str, float] | None
     """
     trunk = _trunk_of(graph, output=output)
     timed = None if seconds is None else Load(replace(graph, work=seconds), output)
-    return tuple(_candidate(trunk, index, timed) for index in trunk.chain)
-
-
-def _candidate(trunk: _Trunk, index: int, timed: Load | None) -> Candidate:
-    tensor, end = trunk.places[index], trunk.chain[-1]
-    row, shape, grid = trunk.pairs.get((index, end)), trunk.graph.shapes[tensor], trunk.grids.get(tensor)
-    channels = None if grid is None or len(shape) not in (3, 4) else shape[1 if grid.axes == CHANNELS_FIRST else -1]
-    return Candidate(
-        (tensor,),
-        (shape,),
-        None if grid is None else grid.stride,
-        channels,
-        trunk.bytes(index),
-        trunk.load.made_by[tensor],
-        None if timed is None else timed.made_by[tensor],
-        1.0 if row is None else row.running[0],
-        row is not None and row.reaching[0],
-        () if row is None else (trunk.places[end],),
-    )
+    found, end = [], trunk.chain[-1]
+    for index in trunk.chain:
+        tensor, row = trunk.places[index], trunk.pairs.get((index, end))
+        shape, grid = graph.shapes[tensor], trunk.grids.get(tensor)
+        channels = None if grid is None or len(shape) not in (3, 4) else shape[1 if grid.axes == CHANNELS_FIRST else -1]
+        one = Candidate(
+            (tensor,),
+            (shape,),
+            None if grid is None else grid.stride,
+            channels,
+            trunk.bytes(index),
+            trunk.load.made_by[tensor],
+            None if timed is None else timed.made_by[tensor],
+            1.0 if row is None else row.running[0],
+            row is not None and row.reaching[0],
+            () if row is None else (trunk.places[end],),
+        )
+        found.append(one)
+    return tuple(found)
 
 
 _SPARED = 0.03

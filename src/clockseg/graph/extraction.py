@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader
-from clockseg.graph.nodes import attribute, folded, keep_nodes, reads, upstream
+from clockseg.graph.nodes import attribute, folded, keep_nodes, reads
 from clockseg.graph.part import Built
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.split import Split, SplitNode, splits
@@ -31,8 +31,12 @@ SCORES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProt
 
 def extract(static: Static, inputs: Sequence[str], outputs: Sequence[str], *, name: str) -> onnx.ModelProto:
     """Extract the nodes between ``inputs`` and ``outputs`` as a model with static shapes and only the weights it needs."""
-    met = upstream(static.nodes, outputs, inputs)
-    nodes = [node for node in static.nodes if node.name in met]
+    wanted, nodes = set(outputs).difference(inputs), list[onnx.NodeProto]()
+    for node in reversed(static.nodes):
+        if not wanted.isdisjoint(node.output):
+            nodes.append(node)
+            wanted.update(name for name in reads(node) if name not in inputs)
+    nodes.reverse()
     made = {tensor for node in nodes for tensor in node.output}
     read = dict.fromkeys([*outputs, *(tensor for node in nodes for tensor in reads(node))])
     constants: list[TensorProto] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -128,16 +128,6 @@ def readers_of(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[onnx.NodeProto
     for node in nodes:
         for tensor in dict.fromkeys(node.input):
             found.setdefault(tensor, []).append(node)
-    return found
-
-
-def upstream(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str], given: Collection[str]) -> set[str]:
-    """Return the names of those of ``nodes``, which stand in order, that make ``wanted`` from ``given`` and constants."""
-    left, found = set(wanted).difference(given), set[str]()
-    for node in reversed(nodes):
-        if not left.isdisjoint(node.output):
-            found.add(node.name)
-            left.update(name for name in reads(node) if name not in given)
     return found
 
 

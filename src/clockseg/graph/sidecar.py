@@ -88,11 +88,7 @@ class Input:
     pad_value: tuple[int, int, int] = (0, 0, 0)
 
     def affine(self) -> tuple[Array, Array]:
-        """Return a factor and an offset a channel, float64 [3] each: x = pixel * factor + offset.
-
-        >>> Input("x", 8, 8, scale=1.0, mean=(128.0,) * 3, std=(2.0,) * 3).affine()
-        (array([0.5, 0.5, 0.5]), array([-64., -64., -64.]))
-        """
+        """Return a factor and an offset a channel, float64 [3] each: x = pixel * factor + offset."""
         std = np.array(self.std)
         return self.scale / std, -np.array(self.mean) / std
 
@@ -125,11 +121,6 @@ class Sidecar:
     schedule: str | None = None
     confidence: float | None = None
     instances: Mapping[str, Any] | None = None
-
-    @property
-    def stage_names(self) -> tuple[str, ...]:
-        """The names of the stages: as given, else stage1, stage2, .."""
-        return self.stages or tuple(f"stage{index + 1}" for index in range(len(self.cuts)))
 
 
 _COUNT = _whole(1, 65535)

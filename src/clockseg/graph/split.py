@@ -197,7 +197,12 @@ def rewritten(graph: Graph, plan: Sequence[Split]) -> Graph:
         work, shapes = dict(graph.work), dict(graph.shapes)
         made = []
         for step in split.steps:
-            made.append(_made(graph, split, step, like.get(step.like)))
+            node = like.get(step.like)
+            if node is None:
+                made.append(Node(step.name, step.inputs, (step.made,), *((CONCAT, split.axis) if step.term else OTHER)))
+            else:
+                inputs = (*step.inputs, *(tensor for tensor in node.inputs if tensor not in graph.dynamic))
+                made.append(replace(node, name=step.name, inputs=inputs, outputs=(step.made,)))
             if step.like in work:
                 work[step.name] = work[step.like] * _share(split, step, shapes)
             if step.like == split.product and split.made in shapes:
@@ -207,13 +212,6 @@ def rewritten(graph: Graph, plan: Sequence[Split]) -> Graph:
         nodes = [new for node in graph.nodes for new in (made if node.name == split.product else [node])]
         graph = replace(graph, nodes=tuple(nodes), shapes=shapes, work=work)
     return graph
-
-
-def _made(graph: Graph, split: Split, step: SplitNode, like: Node | None) -> Node:
-    if like is None:
-        return Node(step.name, step.inputs, (step.made,), *((CONCAT, split.axis) if step.term else OTHER))
-    constants = [tensor for tensor in like.inputs if tensor not in graph.dynamic]
-    return Node(step.name, (*step.inputs, *constants), (step.made,), like.kind, like.axis)
 
 
 def _share(split: Split, step: SplitNode, shapes: Mapping[str, tuple[int, ...]]) -> float:

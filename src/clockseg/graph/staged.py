@@ -209,7 +209,7 @@ def staged_whole(model: onnx.ModelProto, sidecar: Sidecar, outputs: tuple[str, .
         body = GraphPart("body", (IMAGE,), outputs, partial(build, labels=False))
         finish = GraphPart("finish", outputs, given, partial(_labelling, model, sidecar, there[outputs[0]]))
         fused = Pick(outputs)
-    stages = (Stage(sidecar.stage_names[0], body, scores=None),)
+    stages = (Stage(sidecar.stages[0] if sidecar.stages else "stage1", body, scores=None),)
     return StagedNetwork(sidecar.name, stages, finish=finish, whole=whole, sidecar=sidecar, fused=fused)
 
 

@@ -86,8 +86,16 @@ def exported(module: nn.Module, example: Tensor, output: str | None) -> torch.ex
             "the module was created inside torch.inference_mode(), so it can't be trained; create it outside."
         )
     try:
-        # With gradients, so that no module takes a way of its own that only inference may.
-        with _evaluating(module), torch.inference_mode(False), torch.enable_grad(), _quietly():
+        # With gradients, so that no module takes a way of its own that only inference may. Quietly, since torch.export warns,
+        # and prints the graph on failure: the error says what matters.
+        with (
+            _evaluating(module),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            warnings.catch_warnings(action="ignore"),
+            redirect_stderr(io.StringIO()),
+            silent_logs(),
+        ):
             frame = torch.zeros(example.shape, dtype=example.dtype, device=example.device)
             program = torch.export.export(Picked(module, output), (frame,), strict=False)
             if not _write_nothing(program.graph):
@@ -131,14 +139,6 @@ def _failure(module: nn.Module, example: Tensor, shape: Sequence[int]) -> str | 
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """Silence torch.export's warnings and the graph that it prints on failure: the error says what matters."""
-    with warnings.catch_warnings(), redirect_stderr(io.StringIO()), silent_logs():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
     """Put ``module`` into eval mode, with nothing computed in place, for a while."""
     before = [(one, one.training, vars(one).get("inplace")) for one in module.modules()]
@@ -176,12 +176,6 @@ def operation(node: fx.Node) -> str:
     return target if isinstance(target, str) else str(target.__name__)
 
 
-def made_at(node: fx.Node) -> str:
-    """Return the place in the source that a node comes from, as " (FILE:LINE, CODE)", or an empty text if it is unknown."""
-    places = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
-    return _place(*places[-1]) if places else ""
-
-
 def _check(program: torch.export.ExportedProgram) -> None:
     changed = list(program.graph_signature.buffers_to_mutate.values())
     if changed:
@@ -192,25 +186,25 @@ def _check(program: torch.export.ExportedProgram) -> None:
     for node in program.graph.nodes:
         value = node.meta.get("val")
         if isinstance(value, Tensor) and not all(isinstance(side, int) for side in value.shape):
+            places = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+            made_at = _place(*places[-1]) if places else ""
             raise NetworkError(
-                f"the shape of what {operation(node)} makes{made_at(node)} depends on the numbers in the frame, so that "
+                f"the shape of what {operation(node)} makes{made_at} depends on the numbers in the frame, so that "
                 f"nothing can be held for it. {WAYS_OUT}"
             )
 
 
 def _refusal(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if not _inside(frame.filename)]
-    place = _place(ours[-1].filename, ours[-1].lineno or 0) if ours else ""
-    said = first_line(error)
-    return f"torch.export can't follow the module{place}: {said.rstrip('.')}. {WAYS_OUT}"
+    place = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        file = Path(frame.filename)
+        if not frame.filename.startswith("<") and not any(file.is_relative_to(folder) for folder in _NOT_THEIRS):
+            place = _place(frame.filename, frame.lineno or 0)
+    return f"torch.export can't follow the module{place}: {first_line(error).rstrip('.')}. {WAYS_OUT}"
 
 
-def _inside(file: str) -> bool:
-    """Return True if a source file belongs to torch or to this package, or is no file."""
-    return file.startswith("<") or any(
-        Path(file).is_relative_to(folder) for folder in (Path(torch.__file__).parent, Path(__file__).parents[1])
-    )
+_NOT_THEIRS = (Path(torch.__file__).parent, Path(__file__).parents[1])
+"""The folders of torch and of this package, in which no line of a user's module is."""
 
 
 def _place(file: str, line: int | str) -> str:

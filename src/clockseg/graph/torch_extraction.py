@@ -102,9 +102,7 @@ def shared(program: Program, module: nn.Module, inputs: Sequence[str], outputs: 
 
     Batch norms and dropouts do as their submodules' ``training`` says at each call.
     """
-    copy = _Copy(program, inputs, module)
-    copy.make(outputs)
-    code = copy.compiled(outputs)
+    code = _Copy(program, inputs, outputs, module).compiled()
     code.module = module
     return code
 
@@ -122,8 +120,7 @@ def frozen(
 
     Values that depend on weights alone are computed here, and ``settle`` converts the results.
     """
-    copy = _Copy(program, inputs, None)
-    copy.make(outputs)
+    copy = _Copy(program, inputs, outputs, None)
     known = copy.known(module)
     for node, value in known.items():
         readers = frozenset(operation(user) for user in node.users if user not in known)
@@ -138,37 +135,32 @@ def frozen(
         node.args = tuple(device if isinstance(arg, torch.device) else arg for arg in node.args)
         if "device" in node.kwargs:
             node.kwargs = {**node.kwargs, "device": device}
-    return copy.compiled(outputs)
-
-
-def _is_random(node: fx.Node) -> bool:
-    tags = node.target.tags if isinstance(node.target, torch._ops.OpOverload) else ()
-    return torch.Tag.nondeterministic_seeded in tags
+    return copy.compiled()
 
 
 class _Copy:
-    """A graph being made: placeholders for ``inputs``, then the nodes that are needed; weights are attributes of ``module``.
+    """A graph being made: placeholders for ``inputs``, then the nodes that ``outputs`` need; weights are attributes of ``module``.
 
     With ``module``, what depends on its being in training is such an attribute as well. ``held``: values of others.
     """
 
-    def __init__(self, program: Program, inputs: Sequence[str], module: nn.Module | None) -> None:
+    def __init__(
+        self, program: Program, inputs: Sequence[str], outputs: Sequence[str], module: nn.Module | None
+    ) -> None:
         self.program, self.module = program, module
         self.graph = fx.Graph()
         self.made: dict[fx.Node, fx.Node] = {}
         self.held: dict[str, Any] = {}
         for index, name in enumerate(inputs):
             self.made[program.names.known[name]] = self.graph.placeholder(f"given_{index}")
-
-    def make(self, outputs: Sequence[str]) -> None:
-        needed: set[fx.Node] = set()
-        todo = [self.program.names.known[name] for name in outputs]
+        self.outputs = [program.names.known[name] for name in outputs]
+        needed, todo = set[fx.Node](), [*self.outputs]
         while todo:
             node = todo.pop()
             if node not in needed and node not in self.made:
                 needed.add(node)
                 todo += node.all_input_nodes
-        for node in self.program.fx.nodes:
+        for node in program.fx.nodes:
             if node in needed:
                 self.made[node] = self._copied(node)
 
@@ -180,7 +172,9 @@ class _Copy:
                 value = self.held[node.target]
             elif node.op == "get_attr":
                 value = operator.attrgetter(node.target.removeprefix(INNER))(module).detach()
-            elif node.op == "call_function" and not _is_random(node) and found.keys() >= set(node.all_input_nodes):
+            elif node.op == "call_function" and found.keys() >= set(node.all_input_nodes):
+                if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+                    continue
                 with torch.no_grad():
                     value = node.target(
                         *fx.node.map_arg(node.args, found.get), **fx.node.map_arg(node.kwargs, found.get)
@@ -190,8 +184,8 @@ class _Copy:
             found[node] = value
         return found
 
-    def compiled(self, outputs: Sequence[str]) -> fx.GraphModule:
-        self.graph.output(tuple(self.made[self.program.names.known[name]] for name in outputs))
+    def compiled(self) -> fx.GraphModule:
+        self.graph.output(tuple(self.made[node] for node in self.outputs))
         self.graph.eliminate_dead_code()
         looked_up = (node.target for node in self.graph.nodes if node.op == "get_attr")
         return fx.GraphModule({name: self.held.get(name) for name in looked_up}, self.graph)

@@ -164,13 +164,12 @@ class Program:
         """As the cut rule sees it; work is told of those operations that multiply."""
         calls = [node for node in self.fx.nodes if node.op == "call_function"]
         tensors = [node for node in self.fx.nodes if isinstance(node.meta.get("val"), Tensor)]
-        counted = {node.name: float(multiply_adds(node)) for node in calls}
         return Graph(
             tuple(self._node(node) for node in calls if not _takes(node)),
             (IMAGE,),
             frozenset(self._integers()),
             {self.name(node): shape(node) for node in tensors},
-            {name: count for name, count in counted.items() if count},
+            {node.name: float(count) for node in calls if (count := multiply_adds(node))},
         )
 
     def name(self, node: fx.Node) -> str:
