@@ -17,6 +17,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import onnxruntime, openvino
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader
+from clockseg.graph.nodes import in_order
 from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart
 from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing
@@ -244,6 +245,16 @@ def test_weights_stored_as_float16(tmp_path: Path) -> None:
     for engine in ENGINES.values():
         net = load(path, engine=engine)
         assert np.array_equal(net(image), net.uncut()(image))
+
+
+def test_nodes_behind_their_readers_are_put_in_order() -> None:
+    nodes = [helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Neg", ["x"], ["a"])]
+    graph = helper.make_graph(nodes, "g", [], [])
+    in_order(graph)
+    assert [node.op_type for node in graph.node] == ["Neg", "Relu"]
+    circle = helper.make_graph([*nodes, helper.make_node("Abs", ["b"], ["x"])], "g", [], [])
+    in_order(circle)
+    assert [node.op_type for node in circle.node] == ["Relu", "Neg", "Abs"]
 
 
 def test_shape_arithmetic_is_folded() -> None:

@@ -136,12 +136,6 @@ def in_order(graph: onnx.GraphProto) -> None:
 
     ONNX wants them so, engines don't mind, and converters to half precision append their casts at the end. Nodes in a
     circle are left as they are, for the checker to complain of.
-
-    >>> add = onnx.helper.make_node
-    >>> graph = onnx.helper.make_graph([add("Relu", ["a"], ["b"]), add("Neg", ["x"], ["a"])], "g", [], [])
-    >>> in_order(graph)
-    >>> [node.op_type for node in graph.node]
-    ['Neg', 'Relu']
     """
     makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     needs = {

@@ -93,13 +93,7 @@ class Input:
         return self.scale / std, -np.array(self.mean) / std
 
     def normalised(self, frames: Array) -> Array:
-        """Return frames, uint8 RGB [n, h, w, 3], as the network reads them: float32 [n, 3, h, w].
-
-        >>> grey = np.full((1, 2, 2, 3), 51, np.uint8)
-        >>> given = Input("x", 2, 2, mean=(0.2, 0.1, 0.0), std=(0.1, 0.1, 0.1))
-        >>> given.normalised(grey).round(3)[0, :, 0, 0].tolist()
-        [0.0, 1.0, 2.0]
-        """
+        """Return frames, uint8 RGB [n, h, w, 3], as the network reads them: float32 [n, 3, h, w]."""
         image = frames[..., ::-1] if self.colour == "bgr" else frames
         factor, offset = (one.astype(np.float32) for one in self.affine())
         return np.ascontiguousarray((image * factor + offset).transpose(0, 3, 1, 2))

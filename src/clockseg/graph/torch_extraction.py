@@ -218,11 +218,9 @@ class _Copy:
             function = operator.call if name == "batch_norm" else _apply_first
             return self.graph.call_function(function, (self._attribute(path), self.made[node.args[0]]))
         place = {"dropout": 2, "batch_norm": 5}.get(name)
-        if place is None or node.args[place] is not False or not (name == "dropout" or isinstance(layer, _BatchNorm)):
-            return self.graph.node_copy(node, self.made.__getitem__)
-        training = self._attribute(f"{path}.training")
-        copy = self.graph.node_copy(node, self.made.__getitem__)
-        copy.update_arg(place, training)
+        training, copy = self._attribute(f"{path}.training"), self.graph.node_copy(node, self.made.__getitem__)
+        if place is not None and node.args[place] is False and (name == "dropout" or isinstance(layer, _BatchNorm)):
+            copy.update_arg(place, training)
         return copy
 
     def _attribute(self, path: str) -> fx.Node:

@@ -42,7 +42,7 @@ def named(graph: fx.Graph) -> Names:
     """
     made = (node for node in graph.nodes if node.op == "call_function" or node.name == IMAGE)
     tensors = [node for node in made if isinstance(node.meta.get("val"), Tensor)]
-    leaving = {scope: nodes for scope, nodes in _leaving(tensors).items() if nodes}
+    leaving = _leaving(tensors)
     known = {scope: nodes[0] for scope, nodes in leaving.items() if len(nodes) == 1}
     known |= {node.name: node for node in tensors if node.op == "placeholder"}
     several = {
@@ -78,13 +78,9 @@ def _leaving(tensors: list[fx.Node]) -> dict[str, list[fx.Node]]:
     """Return for each call of a submodule the tensors made in it that are read outside of it."""
     found: dict[str, list[fx.Node]] = {}
     for node in tensors:
-        if node.op != "call_function":
-            continue
-        for path, call in _scopes(node):
-            scope = path + call
-            nodes = found.setdefault(scope, [])
-            if any((path, call) not in set(_scopes(user)) for user in node.users):
-                nodes.append(node)
+        for scope in _scopes(node) if node.op == "call_function" else ():
+            if any(scope not in _scopes(user) for user in node.users):
+                found.setdefault("".join(scope), []).append(node)
     return found
 
 
