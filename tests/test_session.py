@@ -377,7 +377,7 @@ def test_difference_of_scores_features_pixels() -> None:
     ("schedule", "message"),
     [
         (adaptive(0.25, watch=3), "Give at most 2"),
-        (Schedule((difference(0.25), ALWAYS, ALWAYS)), "which stage 1 does not have"),
+        (Schedule((difference(0.25), ALWAYS, ALWAYS)), "for stage 1 only the picture"),
         (Schedule((ALWAYS, difference(0.25, watch=2), ALWAYS)), "may watch the stages before it"),
         (lambda stages: 3, "returned 3, which is not a schedule"),
         (fixed_rate((1, 2)), "has 2 stages and the network 3"),

@@ -125,16 +125,10 @@ class Watching(Thresholded):
         return 0 if self.of == "pixels" else self.watch
 
     def watched(self, stage: int) -> Watch:
-        """Return the map to watch; ``UsageError`` if there is no stage before ``stage``."""
+        """Return the map to watch to decide for ``stage``."""
         if self.of == "pixels":
             return PICTURE
-        watch = stage - 1 if self.watch is None else self.watch
-        if watch < 1:
-            raise UsageError(
-                "a clock on labels, scores, features or confidence watches a stage before its own, which stage 1 does "
-                'not have; decide for a later stage, or watch the picture with difference(threshold, of="pixels").'
-            )
-        return Watch("features" if self.of == "features" else "scores", watch)
+        return Watch("features" if self.of == "features" else "scores", self.watch or stage - 1)
 
     def watches(self, stage: int) -> frozenset[Watch]:
         return frozenset({self.watched(stage)})
