@@ -16,6 +16,7 @@ from pathlib import Path
 
 import cv2
 
+from clockseg.clockwork.network import same
 from clockseg.errors import DataError
 from clockseg.graph import sidecar
 from clockseg.networks.load import load
@@ -31,12 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write the mean into the sidecar")
     args = parser.parse_args(argv)
     net = load(args.sidecar.with_suffix(".onnx"), engine="openvino")
+    scores = replace(net, finish=net.fused, restore=same)
     found = []
     for path in args.pictures:
         image = cv2.imread(str(path))
         if image is None:
             raise DataError(f"{path} can't be decoded; give pictures.")
-        found.append(confidence_of(net.fused(net.fusion(cv2.cvtColor(image, cv2.COLOR_BGR2RGB)))))
+        found.append(confidence_of(scores(cv2.cvtColor(image, cv2.COLOR_BGR2RGB))))
     mean = round(sum(found) / len(found), 3)
     print(f"{net.name}: mean confidence {mean} on {len(found)} pictures, {min(found):.3f} to {max(found):.3f}")
     if args.write:

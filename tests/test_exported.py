@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+
+from clockseg.clockwork.network import same
 
 pytest.importorskip("torch", reason="needs torch")
 
@@ -202,7 +206,7 @@ def test_kinds_that_are_cut(tmp_path: Path, name: str) -> None:
     assert len(found.sidecar.cuts) == 3
     net = load(found.file, engine="onnxruntime")
     image = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
-    moved = net.fused(net.fusion(image))
+    moved = replace(net, finish=net.fused, restore=same)(image)
     assert any(value.dtype.kind == "f" for value in moved.values()) == kind.scores
     assert net(image).shape == (HEIGHT, WIDTH)
 
@@ -222,7 +226,7 @@ def test_remapped_ids_move_as_scores(tmp_path: Path) -> None:
     legacy(KINDS["ids by a table"].net(), file)
     net = load(cut(file, ids(20)).file, engine="onnxruntime")
     image = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
-    moved = net.fused(net.fusion(image))
+    moved = replace(net, finish=net.fused, restore=same)(image)
     assert [value.shape for name, value in moved.items() if value.ndim == 4] == [(1, 4, HEIGHT // 2, WIDTH // 2)]
     assert set(np.unique(net(image))) <= set(TABLE.tolist())
 

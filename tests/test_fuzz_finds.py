@@ -19,7 +19,7 @@ from clockseg.cli.main import main
 from clockseg.clocks.learned import load as load_clock
 from clockseg.clocks.rates import frame_oracle
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.facts import facts
+from clockseg.clockwork.clock import facts
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.engines import cache_directory, onnxruntime
 from clockseg.errors import DataError, NetworkError, UsageError

@@ -30,7 +30,7 @@ from clockseg.carry import Flow, Identity, Warp
 from clockseg.cli.main import main
 from clockseg.clocks import Decision, Watch, facts, motion_residual, paced, with_threshold
 from clockseg.clocks.rates import carried
-from clockseg.clockwork.facts import watches
+from clockseg.clockwork.clock import watches
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for
 from clockseg.execution.recording import needs, record, replay
@@ -314,7 +314,7 @@ class Nothing(Broken):
         ("Still()", "it lacks estimates_motion, reads_vectors, see, observe, compose. Give identity"),
         ("Still", "it lacks estimates_motion"),
         ("Typo", r"Typo is a class; give an instance, Typo\(..\)"),
-        ("Typo()", "has of = 'outputs'; give one of 'output', 'fused', 'held'"),
+        ("Typo()", "has of = 'outputs'; give one of 'output', 'held'"),
         ("Broken()", r"move of the carry Broken failed at frame 1: own_carries.py, line 24, in move: IndexError: "),
         ("Short()", r"see of the carry Short failed at frame 0: own_carries.py, line 28, in see: TypeError: "),
         ("Nothing()", "move of the carry Nothing returned None at frame 1; return the moved value"),

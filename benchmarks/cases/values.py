@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import cv2
@@ -18,7 +19,7 @@ import numpy as np
 import clockseg
 from benchmarks.harness import Facts, percent, table
 from benchmarks.inputs import DRIVING, images, video
-from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.clockwork.network import Stage, StagedNetwork, same
 from clockseg.evaluation.flicker import Flickers, flicker_facts
 from clockseg.evaluation.metrics import Deviation, deviation
 from clockseg.types import Array, Image
@@ -44,7 +45,7 @@ def numbers(name: str) -> StagedNetwork:
     road, made = street.classes.index("road"), MAPS[name]
 
     def stage(image: Image) -> Array:
-        value = street.fused(street.fusion(image))
+        value = replace(street, finish=street.fused, restore=same)(image)
         [scores] = [array for array in value.values() if array.ndim == 4]
         powers = np.exp(scores[0] - scores[0].max(axis=0)).transpose(1, 2, 0)
         plane = np.ascontiguousarray(made(powers / powers.sum(axis=2, keepdims=True), road), np.float32)

@@ -19,7 +19,7 @@ from sketch import Box, Point, Sheet, way
 from symbols import Cell, Made, Sum, cells, part
 
 from clockseg.clocks.rates import alternating, exponential, pipelined
-from clockseg.clockwork.facts import facts
+from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.clockwork.step import fill, step

@@ -196,7 +196,7 @@ def _made(work: Work) -> Made:
 
 def _digest(network: str, schedule: Schedule) -> str:
     """Return a digest of the network's files, its weights and its sidecar included, and of those of clocks and of the carry."""
-    from clockseg.clockwork.facts import facts, walk
+    from clockseg.clockwork.clock import facts, walk
     from clockseg.networks.load import files_of
 
     clocks = [one for clock in schedule.clocks for one in walk(clock)]

@@ -9,8 +9,21 @@ from clockseg.clocks.threshold import Change as difference
 from clockseg.clocks.threshold import Confidence as confidence
 from clockseg.clocks.threshold import MotionResidual as motion_residual
 from clockseg.clocks.threshold import adaptive, with_threshold
-from clockseg.clockwork.clock import ALWAYS, PICTURE, Clock, Decision, Every, Plain, Tick, View, Watch, as_clock
-from clockseg.clockwork.facts import Facts, facts, watches
+from clockseg.clockwork.clock import (
+    ALWAYS,
+    PICTURE,
+    Clock,
+    Decision,
+    Every,
+    Facts,
+    Plain,
+    Tick,
+    View,
+    Watch,
+    as_clock,
+    facts,
+    watches,
+)
 
 every = Every
 

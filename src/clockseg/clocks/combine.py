@@ -12,8 +12,21 @@ import numpy as np
 from clockseg.clocks.expressions import Written, text_of
 from clockseg.clocks.maps import scene_cut
 from clockseg.clocks.threshold import Change, MotionResidual
-from clockseg.clockwork.clock import PICTURE, Clock, ClockLike, Decision, Tick, Watch, as_clock, ask, is_clock, name_of
-from clockseg.clockwork.facts import Facts, declared_gate, facts
+from clockseg.clockwork.clock import (
+    PICTURE,
+    Clock,
+    ClockLike,
+    Decision,
+    Facts,
+    Tick,
+    Watch,
+    as_clock,
+    ask,
+    declared_gate,
+    facts,
+    is_clock,
+    name_of,
+)
 from clockseg.errors import UsageError, number, whole_number
 
 MEMORY = 96

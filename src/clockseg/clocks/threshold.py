@@ -13,8 +13,7 @@ import numpy as np
 from clockseg.clocks.expressions import Written
 from clockseg.clocks.maps import change, labels, relative_difference
 from clockseg.clocks.rates import NamedSchedule
-from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, name_of
-from clockseg.clockwork.facts import class_ids, facts
+from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, class_ids, facts, name_of
 from clockseg.clockwork.schedule import gated
 from clockseg.errors import UsageError, number, whole_number
 from clockseg.types import Array

@@ -5,7 +5,7 @@ same on strings. From the terms of the paper (Shelhamer et al., 2016) to the cod
 
 * the cached scores y of a stage: ``Cell.held`` (step.py); the cells of all stages are in ``Memory``
 * the clock function, which decides whether a stage fires: ``Clock`` and its answer ``Decision`` (clock.py); what it declares
-  about itself, such as the maps it watches: ``Facts`` (facts.py)
+  about itself, such as the maps it watches: ``Facts`` (clock.py)
 * fixed rates (section 4.2): ``Every`` (clock.py); ``fixed_rate``, ``alternating`` and ``exponential`` (clockseg.clocks.rates)
 * pipelining (section 4.1): ``Schedule.delays`` (schedule.py); ``pipelined`` (clockseg.clocks.rates)
 * the adaptive clock (section 4.3): ``Change`` and ``adaptive`` (clockseg.clocks.threshold)

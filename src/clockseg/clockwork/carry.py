@@ -75,11 +75,7 @@ identity = Identity()
 
 
 def as_carry(given: Any) -> Carry:
-    """Return ``given`` if it has all members of ``Carry`` and its ``of`` is one of ``Of``; else ``UsageError`` names the fault.
-
-    >>> as_carry(identity) is identity
-    True
-    """
+    """Return ``given`` if it has all members of ``Carry`` and its ``of`` is one of ``Of``; else ``UsageError`` names the fault."""
     members = [name for name in vars(Carry) if not name.startswith("_")]
     missing = [name for name in members if not hasattr(given, name)]
     if missing:

@@ -20,11 +20,7 @@ Part: TypeAlias = Callable[..., Value]
 
 
 def same(value: Value, *others: Any) -> Value:
-    """Return the first value: the default for parts that do nothing.
-
-    >>> same("h1")
-    'h1'
-    """
+    """Return the first value: the default for parts that do nothing."""
     return value
 
 
@@ -124,10 +120,6 @@ class StagedNetwork:
 
     def __call__(self, image: Any) -> Any:
         """Run every stage once: the frame oracle's output for this frame."""
-        return self.restore(self.finish(self.fusion(image)), image)
-
-    def fusion(self, image: Any) -> Value:
-        """Run every stage once, and return what ``finish`` reads: the value of the last group, or of the last stage."""
         trunk = self.prepare(image)
         values: dict[str, Value] = {}
         for stage in self.stages:
@@ -135,7 +127,7 @@ class StagedNetwork:
             values[stage.name] = stage.head(trunk)
         for group in self.groups:
             values[group.name] = group.function(*(values[name] for name in group.reads))
-        return values[self.last]
+        return self.restore(self.finish(values[self.last]), image)
 
     @cached_property
     def last(self) -> str:

@@ -13,8 +13,20 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from clockseg.clockwork.carry import Carry, as_carry, identity
-from clockseg.clockwork.clock import ALWAYS, PICTURE, Clock, Watch, as_clock, is_clock
-from clockseg.clockwork.facts import class_ids, declared_gate, facts, own_watches, walk, watches
+from clockseg.clockwork.clock import (
+    ALWAYS,
+    PICTURE,
+    Clock,
+    Watch,
+    as_clock,
+    class_ids,
+    declared_gate,
+    facts,
+    is_clock,
+    own_watches,
+    walk,
+    watches,
+)
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import UsageError
 

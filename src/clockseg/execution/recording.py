@@ -22,7 +22,7 @@ from clockseg.carry import Estimator, Interpolate, Motion, Sight, Warp, identity
 from clockseg.clocks import PICTURE, Watch
 from clockseg.clocks.maps import labels
 from clockseg.clocks.rates import frame_oracle
-from clockseg.clockwork.facts import facts, own_watches, walk
+from clockseg.clockwork.clock import facts, own_watches, walk
 from clockseg.clockwork.network import StagedNetwork, Value
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_for
 from clockseg.clockwork.step import Memory, fill, step

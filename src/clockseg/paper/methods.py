@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clockseg.clocks.rates import alternating, exponential, fixed_rate, frame_oracle, pipelined, skip_frame
-from clockseg.clockwork.facts import facts
+from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.clockwork.step import Memory, fill, step

@@ -11,8 +11,7 @@ from typing import Any
 
 from clockseg.clocks import ALWAYS, Clock, Decision, Every, Tick
 from clockseg.clocks.rates import frame_oracle
-from clockseg.clockwork.clock import ask
-from clockseg.clockwork.facts import facts
+from clockseg.clockwork.clock import ask, facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.facts import facts
+from clockseg.clockwork.clock import facts
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.errors import ClocksegError, DataError
 from clockseg.files import from_printable

@@ -21,8 +21,7 @@ from clockseg.carry.warp import Estimator, Interpolate, Warp, working_size
 from clockseg.clocks.maps import scene_cut
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.carry import Carry, Of, identity
-from clockseg.clockwork.clock import PICTURE
-from clockseg.clockwork.facts import facts, walk
+from clockseg.clockwork.clock import PICTURE, facts, walk
 from clockseg.clockwork.network import StagedNetwork, same
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.clockwork.session import Session
