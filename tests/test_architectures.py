@@ -17,9 +17,9 @@ from clockseg.engines import openvino
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.sidecar import Input
 from clockseg.instances.sets import Instances
-from clockseg.networks import named
 from clockseg.networks.checking import picture, whole
 from clockseg.networks.cutting import cut_network
+from clockseg.networks.load import path_of
 from clockseg.networks.settling import Cutting, settle
 from clockseg.networks.source import Said, Source
 from clockseg.types import Array
@@ -99,7 +99,7 @@ def test_a_network_of_one_size_says_so_and_takes_wide_frames(
 ) -> None:
     monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path / "cache"))
     told: list[str] = []
-    net = clockseg.load(named.file_of(f"hf:{checkpoint}", tell=told.append), engine="openvino")
+    net = clockseg.load(path_of(f"hf:{checkpoint}", tell=told.append), engine="openvino")
     assert any("at 64x64, and fixed to it" in line and "scaled to fit and padded" in line for line in told)
     assert net(picture((160, 90))).shape == (90, 160)
 

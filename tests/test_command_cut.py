@@ -21,8 +21,8 @@ from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import Static
 from clockseg.networks import checking, cutting
-from clockseg.networks.cut_output import class_axis
 from clockseg.networks.cutting import cut_network
+from clockseg.networks.ends import class_axis
 from clockseg.networks.load import load
 from clockseg.networks.settling import Cutting, Settled, settle
 from clockseg.networks.source import Said, Source, read_class_names

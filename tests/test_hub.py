@@ -24,8 +24,8 @@ import clockseg
 from clockseg.cli.main import main
 from clockseg.errors import DataError, MissingDependency, NetworkError
 from clockseg.graph import sidecar
-from clockseg.networks import named
 from clockseg.networks.checking import picture
+from clockseg.networks.load import path_of, silent
 from hub_server import Hub, serving
 from video_making import write_video
 
@@ -134,33 +134,33 @@ def test_the_network_is_the_one_that_the_hub_has(hub: Hub, checkpoint: Path, tmp
 
 
 def test_a_revision_is_pinned(hub: Hub, tmp_path: Path) -> None:
-    first = named.file_of(f"hf:{MODEL}")
+    first = path_of(f"hf:{MODEL}")
     commit = hub.add(MODEL, save(tmp_path / "newer", seed=1))
     asked = len(hub.asked)
-    assert named.file_of(f"hf:{MODEL}") == first  # a branch stays what it was when it was first looked up
+    assert path_of(f"hf:{MODEL}") == first  # a branch stays what it was when it was first looked up
     assert len(hub.asked) == asked
-    newer = named.file_of(f"hf:{MODEL}@{commit}")
+    newer = path_of(f"hf:{MODEL}@{commit}")
     assert newer.parent.name == commit
     content = newer.read_bytes()
     assert content != first.read_bytes()
     clockseg.engines.clear_cache()
     assert not first.exists()
-    assert named.file_of(f"hf:{MODEL}").read_bytes() == content
+    assert path_of(f"hf:{MODEL}").read_bytes() == content
 
 
 def test_a_network_whose_file_was_deleted_is_cut_again(hub: Hub) -> None:
-    first = named.file_of(f"hf:{MODEL}")
+    first = path_of(f"hf:{MODEL}")
     content = first.read_bytes()
     first.unlink()
-    assert named.file_of(f"hf:{MODEL}").read_bytes() == content
+    assert path_of(f"hf:{MODEL}").read_bytes() == content
 
 
 def test_a_local_folder_is_cut_again_when_it_changes(hub: Hub, tmp_path: Path) -> None:
     folder = save(tmp_path / "local")
-    first = named.file_of(f"hf:{folder}")
-    assert named.file_of(f"hf:{folder}") == first
+    first = path_of(f"hf:{folder}")
+    assert path_of(f"hf:{folder}") == first
     save(folder, seed=1)
-    assert named.file_of(f"hf:{folder}").read_bytes() != first.read_bytes()
+    assert path_of(f"hf:{folder}").read_bytes() != first.read_bytes()
     assert hub.asked == []
 
 
@@ -201,7 +201,7 @@ def test_without_a_connection(hub: Hub, monkeypatch: pytest.MonkeyPatch, offline
         huggingface_hub.hf_hub_download(MODEL, name, revision=hub_commit(hub))
     gone()
     asked = len(hub.asked)
-    assert (download(MODEL, hub_commit(hub), named.silent) / "model.safetensors").is_file()
+    assert (download(MODEL, hub_commit(hub), silent) / "model.safetensors").is_file()
     assert len(hub.asked) == asked
 
 
@@ -209,9 +209,9 @@ def test_a_branch_that_was_downloaded_is_in_the_hubs_cache(hub: Hub, monkeypatch
     """Without a connection, as after clockseg's own cache was cleared."""
     from huggingface_hub import constants
 
-    found = download(MODEL, "main", named.silent)
+    found = download(MODEL, "main", silent)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert download(MODEL, "main", named.silent) == found
+    assert download(MODEL, "main", silent) == found
 
 
 def hub_commit(hub: Hub) -> str:
@@ -307,7 +307,7 @@ def test_a_pickle_is_refused_with_the_way_out(hub: Hub, checkpoint: Path, tmp_pa
 
 
 def test_libraries_that_are_missing_are_named_before_a_download(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(named, "find_spec", lambda name: None if name == "transformers" else name)
+    monkeypatch.setattr("clockseg.networks.load.find_spec", lambda name: None if name == "transformers" else name)
     with pytest.raises(MissingDependency, match="needs transformers to export the network, once: pip install"):
         clockseg.load(f"hf:{MODEL}")
     assert hub.asked == []

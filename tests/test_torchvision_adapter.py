@@ -21,10 +21,10 @@ from clockseg.cli.main import main
 from clockseg.datasets.official import PASCAL
 from clockseg.engines import openvino
 from clockseg.errors import NetworkError, UsageError
-from clockseg.networks import named, torchvision_zoo
+from clockseg.networks import torchvision_zoo
 from clockseg.networks.checking import picture
 from clockseg.networks.cutting import cut_network
-from clockseg.networks.load import load
+from clockseg.networks.load import load, silent
 from clockseg.networks.settling import Cutting
 from clockseg.networks.source import Said, Source
 
@@ -81,7 +81,7 @@ def torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Torchvision:
     return made
 
 
-def source(name: str = "deeplabv3_resnet50", tell: Any = named.silent) -> Source:
+def source(name: str = "deeplabv3_resnet50", tell: Any = silent) -> Source:
     return torchvision_zoo.torchvision_source(name, given=Said(size=SIZE), engine=openvino, tell=tell)
 
 

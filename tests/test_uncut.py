@@ -23,8 +23,8 @@ from clockseg import NetworkError, UsageError, run
 from clockseg.cli.main import main
 from clockseg.clocks.spec import parse_schedule
 from clockseg.networks import WEIGHTS
-from clockseg.networks.cut_input import fitted, frame_input
 from clockseg.networks.cutting import cut_network
+from clockseg.networks.ends import fitted, frame_input
 from clockseg.networks.load import files_of, load
 from clockseg.networks.source import Said
 

@@ -85,8 +85,8 @@ def _add_class_options(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Cut, check, write, and print what was found."""
     from clockseg.datasets import read_data
-    from clockseg.networks import named
     from clockseg.networks.cutting import cut_network
+    from clockseg.networks.load import is_named, named_source
     from clockseg.networks.settling import Cutting
     from clockseg.networks.source import Said
     from clockseg.planning.planner import Callbacks
@@ -99,8 +99,8 @@ def run(args: argparse.Namespace) -> int:
     cutting = Cutting(at=args.at, stages=args.stages or 3, schedule=args.schedule)
     how = {"engine": args.engine, "threads": args.threads}
     clips = [clip for video in args.video for clip in read_data(video)]
-    is_named = named.is_named(args.model)
-    source = named.source(args.model, given=said, tell=say, **how) if is_named else Path(args.model)
+    named = is_named(args.model)
+    source = named_source(args.model, given=said, tell=say, **how) if named else Path(args.model)
     found = cut_network(source, args.out, said=said, cutting=cutting, **how)
     if clips:
         try:

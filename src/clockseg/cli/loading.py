@@ -25,10 +25,9 @@ Made = TypeVar("Made")
 
 def fetch_network(args: argparse.Namespace) -> None:
     """Download and cut a network named hf:.. or torchvision:.. on first use, and print the progress."""
-    from clockseg.networks import named
+    from clockseg.networks.load import path_of, silent
 
-    if named.is_named(args.network):
-        named.file_of(args.network, tell=named.silent if is_quiet(args) else say)
+    path_of(args.network, tell=silent if is_quiet(args) else say)
 
 
 def load_network(args: argparse.Namespace, *, instances: bool = False) -> StagedNetwork:

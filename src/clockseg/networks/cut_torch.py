@@ -14,51 +14,21 @@ from torch import Tensor, nn
 from clockseg.clockwork.network import Group, Part, Stage, StagedNetwork
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.choice import choose
+from clockseg.graph.neutral import Graph
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Pick
 from clockseg.graph.rule import StageCut
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.torch_part import FINISH, WHOLE, Shown, Source, TorchPart
-from clockseg.graph.torch_reader import Program, read
 from clockseg.networks.framing import Framing
 
 Cuts: TypeAlias = Sequence[str | Sequence[str]] | Literal["auto"]
 """One tensor a stage, or several; or chosen."""
 
 
-def cut_module(
-    module: nn.Module,
-    example: Tensor,
-    at: Cuts,
-    names: Sequence[str],
-    scores: Sequence[str | None],
-    output: str | int | None,
-    input: Input | None,
-    classes: Sequence[str],
-    stages: int,
-) -> StagedNetwork:
-    """Cut ``module``; the arguments are those of ``clockseg.cut``."""
+def checked(module: Any, example: Any, input: Input | None = None, classes: Sequence[str] = ()) -> Tensor:
+    """Return ``example``; ``UsageError`` unless it, ``module``, ``input`` and ``classes`` of ``clockseg.cut`` go together."""
     if not isinstance(module, nn.Module):
         raise UsageError(f"the module is a {type(module).__name__}; give a torch.nn.Module.")
-    example = _checked(example, input, classes)
-    source = Source(module, example, None if output is None else str(output), partial(_cuts, at, stages), names, scores)
-    if len(scores) > len(source.cuts):
-        raise UsageError(f"{len(scores)} scores for {len(source.cuts)} cuts; give one tensor per cut, or None.")
-    program = source.first.program
-    shape = program.graph.shapes[program.output]
-    if classes and program.output not in program.graph.integers and (len(shape) != 4 or shape[1] != len(classes)):
-        raise NetworkError(
-            f"{len(classes)} classes, but the module's output has shape {list(shape)}: "
-            f"it must be [1, {len(classes)}, h, w]. Give as many classes, or another output=."
-        )
-    return _staged(source, type(module).__name__, input, tuple(classes))
-
-
-def read_module(module: nn.Module, example: Tensor, output: str | int | None) -> Program:
-    """Return ``module`` as a graph; ``example`` and ``output`` as for ``clockseg.cut``."""
-    return read(module, _checked(example, None, ()), None if output is None else str(output))
-
-
-def _checked(example: Any, input: Input | None, classes: Sequence[str]) -> Tensor:
     if not isinstance(example, Tensor):
         raise UsageError(f"the example is a {type(example).__name__}; give a tensor such as the module reads.")
     if input is None and classes:
@@ -72,10 +42,10 @@ def _checked(example: Any, input: Input | None, classes: Sequence[str]) -> Tenso
     return example
 
 
-def _cuts(at: Cuts, stages: int, program: Program) -> list[Sequence[str]]:
+def cuts_at(at: Cuts, stages: int, graph: Graph, output: str) -> Sequence[Sequence[str]]:
+    """Return the names of the last tensors of each stage: those given ``at``, or chosen."""
     if at == "auto":
-        chosen = choose(program.graph, output=program.output, stages=stages)
-        return list(chosen.cuts)
+        return choose(graph, output=output, stages=stages).cuts
     given = at if isinstance(at, Sequence) and not isinstance(at, str) else [None]
     cuts = [[names] if isinstance(names, str) else names for names in given]
     if not all(isinstance(names, Sequence) and all(isinstance(name, str) for name in names) for names in cuts):
@@ -83,12 +53,18 @@ def _cuts(at: Cuts, stages: int, program: Program) -> list[Sequence[str]]:
     return cast(list[Sequence[str]], cuts)
 
 
-def _staged(source: Source, name: str, said: Input | None, classes: tuple[str, ...]) -> StagedNetwork:
+def staged(source: Source, name: str, said: Input | None, classes: tuple[str, ...]) -> StagedNetwork:
     """Return the network that reads frames as ``said``, or, without it, what its module reads.
 
     Values stay tensors up to the finish, which gives arrays if the network reads frames.
     """
-
+    program = source.first.program
+    shape = program.graph.shapes[program.output]
+    if classes and program.output not in program.graph.integers and (len(shape) != 4 or shape[1] != len(classes)):
+        raise NetworkError(
+            f"{len(classes)} classes, but the module's output has shape {list(shape)}: "
+            f"it must be [1, {len(classes)}, h, w]. Give as many classes, or another output=."
+        )
     before = None
     if said is not None:
         factor, offset = (tuple(numbers.tolist()) for numbers in said.affine())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
@@ -14,7 +14,7 @@ from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork, same
 from clockseg.clockwork.schedule import check, schedule_for
 from clockseg.engines import engine as by_name
-from clockseg.engines.auto import first_able
+from clockseg.engines.auto import Engine, first_able
 from clockseg.errors import NetworkError, UsageError
 from clockseg.files import folder_beside
 from clockseg.graph import sidecar
@@ -23,9 +23,12 @@ from clockseg.graph.part import tensors
 from clockseg.graph.sidecar import MOST_CLASSES, Input
 from clockseg.networks.checking import TOLERANCE, apart, noise, picture
 from clockseg.networks.inspection import Inspection, inspect
-from clockseg.networks.load import Engine, assemble, read_graph
+from clockseg.networks.load import assemble, read_graph
 from clockseg.networks.settling import Cutting, Settled, settle
 from clockseg.networks.source import NOTHING_SAID, RECOMMENDED, Said, Source, Told
+
+if TYPE_CHECKING:
+    from clockseg.networks.cut_torch import Cuts
 
 AUTO = Cutting()
 HALF_TOLERANCE = 1e-2
@@ -138,7 +141,7 @@ def cut(
     module: Any,
     example: Any,
     *,
-    at: Sequence[str | Sequence[str]] | Literal["auto"],
+    at: Cuts,
     names: Sequence[str] = (),
     scores: Sequence[str | None] = (),
     output: str | int | None = None,
@@ -167,6 +170,18 @@ def cut(
     (['fine', 'deep'], True)
     """
     libraries.torch("cutting a module")
-    from clockseg.networks.cut_torch import cut_module
+    from clockseg.graph.torch_part import Source as TorchSource
+    from clockseg.networks import cut_torch
 
-    return cut_module(module, example, at, names, scores, output, input, classes, stages)
+    example = cut_torch.checked(module, example, input, classes)
+    source = TorchSource(
+        module,
+        example,
+        None if output is None else str(output),
+        lambda program: cut_torch.cuts_at(at, stages, program.graph, program.output),
+        names,
+        scores,
+    )
+    if len(scores) > len(source.cuts):
+        raise UsageError(f"{len(scores)} scores for {len(source.cuts)} cuts; give one tensor per cut, or None.")
+    return cut_torch.staged(source, type(module).__name__, input, tuple(classes))

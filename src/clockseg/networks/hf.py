@@ -12,7 +12,7 @@ from clockseg.errors import MissingDependency, NetworkError, UsageError, first_l
 from clockseg.libraries import silent_logs
 from clockseg.networks import checkpoint
 from clockseg.networks.checkpoint import PROCESSOR, Folder, no_safetensors, read_folder
-from clockseg.networks.cut_input import normalisation
+from clockseg.networks.ends import normalisation
 from clockseg.networks.source import NOTHING_SAID, Said, Source, Told
 
 try:

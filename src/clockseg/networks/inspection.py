@@ -25,7 +25,7 @@ from clockseg.graph.part import GraphPart, Tensors, tensors
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import fix
 from clockseg.networks.checking import noise
-from clockseg.networks.cut_input import LOOKED_AT, fitted, frame_input
+from clockseg.networks.ends import LOOKED_AT, fitted, frame_input
 from clockseg.networks.load import WorkingSize, framing, load, path_of, read_graph
 from clockseg.types import Image, Size
 
@@ -217,9 +217,10 @@ def candidates(
     if size is not None:
         raise UsageError("size= for a torch module; its size is the example's.")
     libraries.torch("cutting a module")
-    from clockseg.networks.cut_torch import read_module
+    from clockseg.graph.torch_reader import read
+    from clockseg.networks.cut_torch import checked
 
-    program = read_module(network, example, output)
+    program = read(network, checked(network, example), None if output is None else str(output))
     return in_graph.candidates(program.graph, output=program.output)
 
 

@@ -1,30 +1,50 @@
-"""From a network's name or file to a staged network that runs."""
+"""From a network's name or file to a staged network that runs.
+
+hf:ORG/NAME and torchvision:NAME are cut on first use. The cache holds, for each name and revision, the ONNX file and the sidecar
+that ``clockseg cut`` would write; later runs read these, ask no server, and import neither torch nor transformers.
+"""
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 
+from clockseg import __version__
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as engine_by_name
+from clockseg.engines.auto import Engine, first_able
 from clockseg.engines.openvino_file import SUFFIXES as UNCUT
-from clockseg.errors import NetworkError, UsageError, nearest
+from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, first_line, install, nearest
+from clockseg.execution.cache import NAMED, cache_directory
+from clockseg.files import SourceFiles, folder_beside
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.staged import input_size, staged, staged_whole
 from clockseg.instances.heads import Head
 from clockseg.instances.network import Decoding
-from clockseg.networks import BUNDLED, INSTALLED, WEIGHTS, named
+from clockseg.networks import BUNDLED, INSTALLED, WEIGHTS
 from clockseg.networks.framing import Framing
+from clockseg.networks.source import NOTHING_SAID, Said, Source
 from clockseg.types import Size
 
-Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 WorkingSize: TypeAlias = int | Size | Literal["own"]
+Tell: TypeAlias = Callable[[str], None]
+LIBRARIES = {"hf": ("torch", "transformers", "huggingface_hub"), "torchvision": ("torch",)}
+"""The kinds of names, with the libraries that export such a network."""
+_ON_HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+
+
+def silent(text: str) -> None:
+    """Tell nobody."""
 
 
 def load(
@@ -40,7 +60,7 @@ def load(
     NAME.xml of OpenVINO, NAME.tflite, and an ONNX file that was not cut run as they are, as one stage
     (``clockseg.networks.settling.read_uncut``).
     "hf:ORG/NAME[@REVISION]", "hf:DIRECTORY" and "torchvision:NAME" are downloaded and cut on first use, which needs torch,
-    and come from the cache after that (``clockseg.networks.named``).
+    and come from the cache after that.
     ``engine``: a name of ``clockseg.engines.ENGINES``, such as "openvino"; a function from a staged network to a compiled
     one; or None for the uncompiled network. "auto" is the fastest engine installed, measured once for this network, size
     and machine.
@@ -52,7 +72,7 @@ def load(
     ('street', ['stride8', 'stride16', 'context'])
     """
     path = path_of(network)
-    if not is_uncut(path):
+    if not _is_uncut(path):
         return assemble(*_with_sidecar(path), engine=engine, precision=precision, threads=threads, size=size)
     if path.suffix in UNCUT and isinstance(engine, str):
         if engine not in ("auto", "openvino"):
@@ -64,7 +84,7 @@ def load(
     return assemble(model, said, engine=engine, precision=precision, threads=threads, size=size, whole=True)
 
 
-def is_uncut(path: Path) -> bool:
+def _is_uncut(path: Path) -> bool:
     """Return True for a file that runs uncut: no ONNX file, or one whose sidecar is absent or names no cuts."""
     if path.suffix != ".onnx":
         return path.suffix in UNCUT
@@ -73,11 +93,7 @@ def is_uncut(path: Path) -> bool:
 
 
 def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
-    """Read the graph and the sidecar of a bundled network or an ONNX file of maps; ``NetworkError`` says what is wrong.
-
-    >>> read("street")[1].output
-    'scores'
-    """
+    """Read the graph and the sidecar of a bundled network or an ONNX file of maps; ``NetworkError`` says what is wrong."""
     model, said = _with_sidecar(path_of(network))
     if said.instances is not None:
         raise UsageError(f"network {said.name!r} gives instances, and this takes networks of class scores or numbers.")
@@ -111,9 +127,6 @@ def assemble(
     """Make a staged network of a graph and a sidecar in memory; arguments as for ``load``.
 
     ``whole``: the network runs as one stage, as those of instances always do, and not in the stages that the sidecar names.
-
-    >>> assemble(*read("street"), engine=None).name
-    'street'
     """
     head = None if said.instances is None else Head.read(said.instances)
     fit = framing(model, said, size=size)
@@ -153,13 +166,10 @@ def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize 
     return Framing(*wanted, 1 if fixed else multiple, value, fixed is not None)
 
 
-def path_of(network: str | Path) -> Path:
+def path_of(network: str | Path, *, tell: Tell = silent) -> Path:
     """Return the file of a bundled network, or of one named hf:.. or torchvision:.., or the given file.
 
-    ``UsageError`` for anything else.
-
-    >>> path_of("street").name
-    'street.onnx'
+    ``tell``: gets sentences on the progress of the first use of a name. ``UsageError`` for anything else.
     """
     if network in BUNDLED:
         bundled = WEIGHTS / f"{network}.onnx"
@@ -169,8 +179,8 @@ def path_of(network: str | Path) -> Path:
                 f"clone, or take {network}-int8."
             )
         return bundled
-    if named.is_named(network):
-        return named.file_of(str(network))
+    if is_named(network):
+        return _cut_once(str(network), tell)
     path = Path(network)
     if path.suffix not in (".onnx", *UNCUT):
         raise UsageError(
@@ -188,11 +198,7 @@ def path_of(network: str | Path) -> Path:
 
 
 def files_of(network: str | Path) -> tuple[Path, ...]:
-    """Return the files that ``load`` reads: the network's, its sidecar, and those that weights are kept in.
-
-    >>> [file.name for file in files_of("street")]
-    ['street.onnx', 'street.json']
-    """
+    """Return the files that ``load`` reads: the network's, its sidecar, and those that weights are kept in."""
     path = path_of(network)
     outside: tuple[Path, ...] = ()
     if path.suffix == ".onnx":
@@ -201,3 +207,107 @@ def files_of(network: str | Path) -> tuple[Path, ...]:
     weights = [path.with_suffix(".bin")] if path.suffix == ".xml" else []
     files = (path, path.with_suffix(".json"), *outside, *weights)
     return tuple(file for file in files if file.is_file())
+
+
+class Name(NamedTuple):
+    """A network's name: its ``kind``, and either a local ``folder`` or a ``name`` with a ``revision`` ("" for the default)."""
+
+    kind: str
+    name: str
+    revision: str = ""
+    folder: Path | None = None
+
+    def place(self) -> Path:
+        """Return the folder of the cut network in the cache; that of a local checkpoint is another one whenever its files change."""
+        revision = self.revision.replace("/", "--") or "default"
+        if self.folder is not None:
+            revision = SourceFiles(path for path in sorted(self.folder.iterdir()) if path.is_file()).digest
+        name = "--".join((self.kind, *self.name.split("/")))
+        return cache_directory() / NAMED / __version__ / name / revision
+
+
+def is_named(network: str | Path) -> bool:
+    """Return True for hf:.. and torchvision:..."""
+    return isinstance(network, str) and network.partition(":")[0] in LIBRARIES and ":" in network
+
+
+def parse(network: str) -> Name:
+    """Parse hf:DIRECTORY, hf:ORG/NAME[@REVISION] or torchvision:NAME; a local folder comes before a name on the hub.
+
+    >>> parse("hf:nvidia/segformer-b0@v2")
+    Name(kind='hf', name='nvidia/segformer-b0', revision='v2', folder=None)
+    """
+    kind, _, rest = network.partition(":")
+    if kind == "torchvision":
+        return Name(kind, rest)
+    if Path(rest).is_dir() and rest:
+        return Name(kind, Path(rest).resolve().name, "", Path(rest))
+    name, at, revision = rest.partition("@")
+    if not _ON_HUB.fullmatch(name) or (at and not re.fullmatch(r"[\w./-]+", revision)) or ".." in revision:
+        raise NetworkError(
+            f"{network}: there is no folder {rest}, and it is not a name on the hub. hf: takes a folder as save_pretrained "
+            "writes it, or ORG/NAME, or ORG/NAME@REVISION."
+        )
+    return Name(kind, name, revision)
+
+
+def named_source(
+    network: str, *, given: Said = NOTHING_SAID, engine: str = "auto", threads: int | None = None, tell: Tell = silent
+) -> Source:
+    """Export the network that hf:.. or torchvision:.. names as a graph to be cut; what isn't here is downloaded.
+
+    ``given``: what the user says of it. ``engine``, ``threads``: of the check that the graph gives what the network gives.
+    ``MissingDependency`` before anything is downloaded, ``NetworkError`` or ``DataError``.
+    """
+    asked = parse(network)
+    missing = [name for name in LIBRARIES[asked.kind] if find_spec(name) is None]
+    if missing:
+        extra = install("transformers" if asked.kind == "hf" else "torch")
+        raise MissingDependency(f"{asked.kind}: needs {' and '.join(missing)} to export the network, once: {extra}")
+    export: Callable[..., Source]
+    if asked.kind == "torchvision":
+        from clockseg.networks.torchvision_zoo import torchvision_source
+
+        export = partial(torchvision_source, asked.name, tell=tell)
+    else:
+        from clockseg.networks.checkpoint import download
+        from clockseg.networks.hf import hf_source
+
+        folder = asked.folder or download(asked.name, asked.revision or "main", tell)
+        export = partial(hf_source, folder, name=asked.name.rpartition("/")[2])
+    return first_able(engine, lambda name: export(given=given, engine=engine_by_name(name, threads=threads)))
+
+
+def _cut_once(network: str, tell: Tell) -> Path:
+    """Return the ONNX file of the network that ``network`` names, with its sidecar beside it.
+
+    On first use the network is downloaded, exported, cut by ``--at auto``, checked, and put into the cache when it is
+    complete. A branch is looked up once: later runs use what was found then. The errors of ``named_source``.
+    """
+    asked = parse(network)
+    place = asked.place()
+    if place.is_dir() and not any(place.glob("*.onnx")):
+        shutil.rmtree(place, ignore_errors=True)  # the file alone was deleted
+    if not place.is_dir():
+        from clockseg.networks.cutting import cut_network  # which imports this module
+
+        tell(f"exporting and cutting {asked.name}, once; it is kept in {place}")
+        with folder_beside(place, "Set CLOCKSEG_CACHE to another folder.") as part:
+            try:
+                found = named_source(network, tell=tell)
+                for what, value, why in found.told:
+                    if what in ("task", "export"):
+                        tell(f"{what}: {value}, {why}")
+                cut_network(found, part / f"{found.name}.onnx")
+                part.rename(place)
+            except UsageError as error:
+                raise NetworkError(
+                    f"{error} Options are given to clockseg cut, whose --out NET.onnx then is the --network."
+                ) from error
+            except OSError as error:
+                if not place.is_dir():  # another process may have been quicker
+                    raise DataError(
+                        f"{place}: the network can't be written there ({error.strerror or first_line(error)}). Make room there, "
+                        "or set CLOCKSEG_CACHE to another folder."
+                    ) from error
+    return next(place.glob("*.onnx"))

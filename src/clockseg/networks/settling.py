@@ -25,8 +25,7 @@ from clockseg.graph.split import rewritten, splits
 from clockseg.graph.static import Static, declared_shape, fix
 from clockseg.instances.network import STAGE
 from clockseg.instances.recognising import IMAGENET, KINDS, Recognised, recognise
-from clockseg.networks.cut_input import LOOKED_AT, describe, fitted, frame_input
-from clockseg.networks.cut_output import Outcome, outcome, parse_cuts
+from clockseg.networks.ends import LOOKED_AT, Outcome, describe, fitted, frame_input, outcome, tensor_named
 from clockseg.networks.framing import Framing
 from clockseg.networks.source import RECOMMENDED, Said, Source, Told, numbered
 from clockseg.types import Size
@@ -42,8 +41,9 @@ NO_SKIP = (
 
 @dataclass(frozen=True, kw_only=True)
 class Cutting:
-    """Options of the cut. ``at``: "auto", which chooses ``stages`` stages, or names for ``parse_cuts``.
+    """Options of the cut.
 
+    ``at``: "auto", which chooses ``stages`` stages, or the last tensors of each, NAME,NAME+NAME (``ends.tensor_named``).
     ``measured``: choose by the seconds that nodes take here, else by their multiply-adds. ``schedule``: the one to recommend
     (None: ``RECOMMENDED``).
     """
@@ -136,7 +136,7 @@ def _cut(model: onnx.ModelProto, static: Static, said: Sidecar, cutting: Cutting
         choice = choose(graph, output=said.output, seconds=seconds, stages=cutting.stages)
         cuts, note = choice.cuts, choice.note and f"{choice.note.removesuffix('.')}."
     else:
-        cuts, choice, note = parse_cuts(cutting.at, graph), None, ""
+        cuts, choice, note = _parsed(cutting.at, graph), None, ""
     # As it will be loaded: with its concatenations split.
     plan = splits(graph, cuts, output=said.output)
     static, graph = applied(static, plan), rewritten(graph, plan)
@@ -148,6 +148,15 @@ def _cut(model: onnx.ModelProto, static: Static, said: Sidecar, cutting: Cutting
     made = {name for node in static.nodes for name in node.output}
     half = any(static.types[name][0] in _HALVES for name in made & static.types.keys())
     return Settled(model, found, told, choice, (note,) if note else (), half)
+
+
+def _parsed(text: str, graph: Graph) -> tuple[tuple[str, ...], ...]:
+    """Parse NAME,NAME+NAME into the tensors of each cut."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise NetworkError(f"cuts {text!r}: a name is missing; give NAME,NAME, or NAME+NAME where several cross.")
+    several = ([part] if part in graph.dynamic else [name.strip() for name in part.split("+")] for part in parts)
+    return tuple(tuple(tensor_named(name, graph) for name in names) for names in several)
 
 
 def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ...]]:

@@ -15,16 +15,15 @@ from clockseg.engines import ENGINES, engine
 from clockseg.engines import torch as in_torch
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader
-from clockseg.graph.choice import choose
 from clockseg.graph.part import tensors
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
 from clockseg.graph.torch_export import pick
 from clockseg.networks.checking import apart
-from clockseg.networks.cut_output import tensor_named
-from clockseg.networks.cut_torch import Cuts
+from clockseg.networks.cut_torch import Cuts, cuts_at
 from clockseg.networks.cutting import cut
+from clockseg.networks.ends import tensor_named
 from clockseg.networks.onnx_export import INPUT, OUTPUT, adapted, to_onnx
 from clockseg.types import FRAME_SIZE, IMAGE, Array
 
@@ -89,11 +88,8 @@ class Staging:
         model = to_onnx(alone, size, free=False)
         static = fix(model, {INPUT: (1, 3, height, width)})
         graph = onnx_reader.neutral(static, INPUT)
-        if self.at == "auto":
-            cuts = choose(graph, output=OUTPUT, stages=self.stages).cuts
-        else:
-            named = ([one] if isinstance(one, str) else one for one in self.at)
-            cuts = tuple(tuple(tensor_named(name, graph) for name in names) for names in named)
+        named = cuts_at(self.at, self.stages, graph, OUTPUT)
+        cuts = tuple(tuple(tensor_named(name, graph) for name in names) for names in named)
         said = Sidecar(type(module).__name__, Input(INPUT, width, height), OUTPUT, cuts)
         compile = engine(self.engine, precision=self.precision, threads=self.threads)
         net = replace(staged(model, said, size=size, frames=False), prepare=_array, restore=_tensor)
