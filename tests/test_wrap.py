@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.wrapping import wrap
-from clockseg.wrapping.call import Outcome, asked_for
+from clockseg.wrapping.clocked import Outcome, asked_for
 from clockseg.wrapping.staging import pictured, preprocessing
 
 transformers = pytest.importorskip(
@@ -489,6 +489,12 @@ def test_parts_that_give_something_else_are_refused(module, frames) -> None:
     with pytest.raises(NetworkError, match="of its largest value"):
         module(frames[0])
     assert "forward" not in vars(module)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_cuts_are_given_as_a_list(module, frames, engine) -> None:
+    with wrap(module, at="low", engine=engine), pytest.raises(UsageError, match="give a list, one tensor per stage"):
+        module(frames[0])
 
 
 @pytest.mark.parametrize(
