@@ -30,7 +30,6 @@ transformers = pytest.importorskip(
 )
 
 from clockseg.networks import hf, onnx_export  # noqa: E402
-from clockseg.networks.checkpoint import read_folder  # noqa: E402
 
 NAMES = ("road", "sky", "car", "person")
 PROCESSOR = {
@@ -198,7 +197,7 @@ def test_a_folder_without_weights(tmp_path: Path) -> None:
 
 
 def test_what_is_given_goes_before_what_it_says(checkpoint: Path, cut: tuple[Path, str]) -> None:
-    source = Source(onnx_reader.read(cut[0]), "x", read_folder(checkpoint).said, by="the processor")
+    source = Source(onnx_reader.read(cut[0]), "x", hf.read_folder(checkpoint).said, by="the processor")
     given = Said(size=(64, 64), mean=(0.5,) * 3, std=(0.5,) * 3, colour="bgr")
     found = settle(source, given, Cutting(measured=False), "net")
     read = found.sidecar.input
@@ -233,23 +232,23 @@ def test_without_a_size(tmp_path: Path) -> None:
     ],
 )
 def test_the_processor(tmp_path: Path, changed: dict[str, Any], wanted: dict[str, Any]) -> None:
-    said = read_folder(folder_of(tmp_path, processor=PROCESSOR | changed)).said
+    said = hf.read_folder(folder_of(tmp_path, processor=PROCESSOR | changed)).said
     assert {name: getattr(said, name) for name in wanted} == wanted
 
 
 def test_a_processor_without_numbers_to_normalise_by(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match="give --mean and --std"):
-        read_folder(folder_of(tmp_path, processor={"do_normalize": True}))
-    plain = read_folder(folder_of(tmp_path, processor={"image_processor_type": "MobileViTImageProcessor"})).said
+        hf.read_folder(folder_of(tmp_path, processor={"do_normalize": True}))
+    plain = hf.read_folder(folder_of(tmp_path, processor={"image_processor_type": "MobileViTImageProcessor"})).said
     assert (plain.mean, plain.std, plain.colour) == ((0.0,) * 3, (1.0,) * 3, "bgr")
 
 
 def test_reduced_labels_are_told_of(tmp_path: Path) -> None:
     for key in ("do_reduce_labels", "reduce_labels"):
-        told = read_folder(folder_of(tmp_path, processor=PROCESSOR | {"do_reduce_labels": False} | {key: True})).told
+        told = hf.read_folder(folder_of(tmp_path, processor=PROCESSOR | {"do_reduce_labels": False} | {key: True})).told
         assert ("labels" in {one.what for one in told}) == (key == "do_reduce_labels")
     old = {key: value for key, value in PROCESSOR.items() if key != "do_reduce_labels"} | {"reduce_labels": True}
-    assert any("unlabelled" in one.why for one in read_folder(folder_of(tmp_path, processor=old)).told)
+    assert any("unlabelled" in one.why for one in hf.read_folder(folder_of(tmp_path, processor=old)).told)
 
 
 def test_without_a_processor_the_user_is_asked(tmp_path: Path) -> None:
@@ -259,7 +258,7 @@ def test_without_a_processor_the_user_is_asked(tmp_path: Path) -> None:
 
 def test_classes_in_the_order_of_their_ids_and_of_one_name_each(tmp_path: Path) -> None:
     labels = {"10": "k", **{str(id): name for id, name in enumerate("abcdefghia")}}
-    said = read_folder(folder_of(tmp_path, CONFIG | {"id2label": labels}, PROCESSOR)).said
+    said = hf.read_folder(folder_of(tmp_path, CONFIG | {"id2label": labels}, PROCESSOR)).said
     assert said.classes == ("a 0", *"bcdefghi", "a 9", "k")
 
 
@@ -273,12 +272,12 @@ def test_classes_in_the_order_of_their_ids_and_of_one_name_each(tmp_path: Path) 
 )
 def test_networks_that_score_no_pixels(tmp_path: Path, architecture: str | None, text: str) -> None:
     with pytest.raises(NetworkError) as raised:
-        read_folder(folder_of(tmp_path, CONFIG | {"architectures": [architecture] if architecture else None}))
+        hf.read_folder(folder_of(tmp_path, CONFIG | {"architectures": [architecture] if architecture else None}))
     assert text in str(raised.value)
 
 
 def test_depth_has_no_classes(tmp_path: Path) -> None:
-    found = read_folder(folder_of(tmp_path, CONFIG | {"architectures": ["DPTForDepthEstimation"]}, PROCESSOR))
+    found = hf.read_folder(folder_of(tmp_path, CONFIG | {"architectures": ["DPTForDepthEstimation"]}, PROCESSOR))
     assert (found.gives, found.said.classes) == ("depth", ())
 
 
@@ -288,4 +287,4 @@ def test_files_that_are_no_checkpoint(tmp_path: Path, capsys: Any) -> None:
     assert "hf: takes a folder as save_pretrained writes it" in capsys.readouterr().err
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(NetworkError, match="contains list, not an object"):
-        read_folder(tmp_path)
+        hf.read_folder(tmp_path)

@@ -32,7 +32,7 @@ from video_making import write_video
 transformers = pytest.importorskip("transformers", reason="needs transformers")
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
 
-from clockseg.networks.checkpoint import download  # noqa: E402
+from clockseg.networks.hf import download  # noqa: E402
 
 NAMES = ("road", "sky", "car", "person")
 PROCESSOR = {

@@ -270,8 +270,7 @@ def named_source(
 
         export = partial(torchvision_source, asked.name, tell=tell)
     else:
-        from clockseg.networks.checkpoint import download
-        from clockseg.networks.hf import hf_source
+        from clockseg.networks.hf import download, hf_source
 
         folder = asked.folder or download(asked.name, asked.revision or "main", tell)
         export = partial(hf_source, folder, name=asked.name.rpartition("/")[2])
