@@ -198,6 +198,12 @@ def test_patches_pooling_and_filling_are_exported(tmp_path: Path) -> None:
     assert not {"NonZero", "Col2Im"} & {node.op_type for node in exported.graph.node}
 
 
+def test_patches_that_do_not_fill_the_picture() -> None:
+    picture, columns = torch.arange(20.0).view(1, 1, 4, 5), torch.arange(32.0).view(1, 8, 4)
+    assert torch.equal(onnx_export.unfolded(picture, 2), torch.nn.functional.unfold(picture, 2, stride=2))
+    assert torch.equal(onnx_export.folded(columns, (4, 5), 2), torch.nn.functional.fold(columns, (4, 5), 2, stride=2))
+
+
 # What is refused
 
 

@@ -682,6 +682,11 @@ def test_files_that_name_no_classes(tmp_path: Path, name: str, text: str, said: 
     assert said in str(raised.value)
 
 
+def test_a_file_of_names_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.txt can't be read \(No such file or directory\)"):
+        read_class_names(tmp_path / "none.txt")
+
+
 # The check itself
 
 
@@ -690,3 +695,7 @@ def test_numbers_that_are_not_finite_can_not_be_compared() -> None:
     assert checking.apart(theirs + np.float32(1e-4), theirs) == pytest.approx(1e-4, rel=1e-2)
     with pytest.raises(NetworkError, match="outputs NaN or infinity"):
         checking.apart(theirs, np.full_like(theirs, np.nan))
+
+
+def test_ids_are_apart_by_the_share_of_unequal_ones() -> None:
+    assert checking.apart(np.array([1, 2]), np.array([1, 1])) == 0.5

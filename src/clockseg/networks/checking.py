@@ -30,9 +30,6 @@ def picture(size: Size) -> Image:
     """Draw a frame of overlapping discs of all sizes, always the same: flat areas and edges, as in photographs.
 
     Radii r are drawn with a density of 1 / r^3, which makes it look alike at every scale (the "dead leaves" model).
-
-    >>> picture((64, 48)).shape, bool(picture((64, 48)).std() > 30)
-    ((48, 64, 3), True)
     """
     width, height = size
     random = np.random.default_rng(1)
@@ -57,9 +54,6 @@ def apart(ours: Array, theirs: Array) -> float:
     """Return the largest difference of two outputs as a share of the largest of ``theirs``; of ids, the share of unequal ones.
 
     ``NetworkError`` if the numbers are not finite.
-
-    >>> apart(np.array([[1.0, 2.0]]), np.array([[1.0, 2.5]])), apart(np.array([1, 2]), np.array([1, 1]))
-    (0.2, 0.5)
     """
     if ours.shape != theirs.shape:
         raise NetworkError(f"in parts the network gives {list(ours.shape)}, whole {list(theirs.shape)}.")

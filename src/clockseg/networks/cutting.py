@@ -41,8 +41,7 @@ UNEQUAL_IDS = 1e-3
 class CutNetwork:
     """The written files, and the facts found on the way. ``choice``: None if the user gave the cuts.
 
-    ``apart``: how far it is, in parts, from itself whole; ``told``: what was settled for the user; ``notes``: sentences on
-    what to expect of it. ``inspection``: its parts with their multiply-adds and measured shares.
+    ``apart``: how far it is, in parts, from itself whole; ``told``: what was settled for the user; ``notes``: what to expect.
     """
 
     file: Path
@@ -70,12 +69,6 @@ def cut_network(
     check that its parts give what the whole gives, on a frame of noise and on a picture, and of the times that are told,
     medians of ``repeat`` runs. What is there under these names is replaced. ``NetworkError``, ``UsageError``: what is
     missing or doesn't fit; then nothing is written.
-
-    >>> cut_network(Path("nowhere.onnx"), Path("net.onnx"))
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.NetworkError: nowhere.onnx can't be read: No such file or directory. Give a complete ONNX file,
-    NAME.onnx, as torch.onnx.export and other exporters write it.
     """
     if out.suffix != ".onnx":
         raise UsageError(f"{out}: give a name that ends in .onnx.")
@@ -103,10 +96,9 @@ def cut_network(
 
 
 def _compared(found: Settled, compile: Engine) -> tuple[float, StagedNetwork]:
-    """Compile the network, and compare it in parts with itself whole, on a frame of noise and on a picture.
+    """Compile the network, and return how far it is ``apart``, in parts, from itself whole, on noise and on a picture.
 
-    Return how far they are ``apart``, and the compiled network. ``NetworkError`` beyond the tolerance, and where the network
-    gives class ids beyond those that are named. Instances, which are no map, are not compared.
+    ``NetworkError`` beyond the tolerance, and for class ids beyond those that are named. Instances are not compared.
     """
     said = found.sidecar
     if said.instances is not None:

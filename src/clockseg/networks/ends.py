@@ -37,10 +37,7 @@ _LAYOUTS = ([0, 2, 3, 1], [0, 3, 1, 2])
 
 
 class FrameInput(NamedTuple):
-    """A network that reads one frame [1, 3, height, width] by ``name``; ``size`` if it is fixed; ``bytes``: pixels as they are.
-
-    ``multiple``: the multiple that its sides must have (``fitted``).
-    """
+    """A network that reads one frame [1, 3, height, width] by ``name``; ``size`` if it is fixed; ``bytes``: pixels as they are."""
 
     model: onnx.ModelProto
     name: str
@@ -197,10 +194,7 @@ def _fits(frame: FrameInput, size: Size) -> bool:
 
 
 class Outcome(NamedTuple):
-    """A network and its output: class scores [1, c, h, w], class ids, or a map of numbers.
-
-    ``channels``: of scores; 0 for numbers, None for ids.
-    """
+    """A network and its output: class scores [1, ``channels``, h, w], a map of numbers (0 channels), or class ids (None)."""
 
     model: onnx.ModelProto
     tensor: str
@@ -211,10 +205,9 @@ class Outcome(NamedTuple):
 def outcome(model: onnx.ModelProto, static: Static, frame: str, said: Said) -> Outcome:
     """Return the output that the user named, or the only one, as class scores, class ids or a map of numbers.
 
-    ``frame``: the network's input, whose proportions tell the sides of a map from its classes. Behind a softmax, a sigmoid
-    or an argmax, which don't change which class is the highest, the scores themselves are taken: they are what clocks,
-    warping and confidence read, and an argmax of small maps is done faster here. ``UsageError`` if there are several
-    outputs, ``NetworkError`` where the classes don't fit.
+    ``frame``: the network's input. The scores behind a softmax, a sigmoid or an argmax, which don't change the highest class, are
+    taken themselves: clocks, warping and confidence read them, and an argmax of small maps is done faster here.
+    ``UsageError`` if there are several outputs, ``NetworkError`` where the classes don't fit.
     """
     there = [value.name for value in model.graph.output]
     if said.output is None and len(there) != 1:
@@ -262,10 +255,7 @@ def _outcome(model: onnx.ModelProto, static: Static, output: str, classes: int |
 
 
 def class_axis(static: Static, tensor: str, classes: int | None, frame: Size) -> int | None:
-    """Return the axis of classes of a map of scores, 1 or 3, as long as there are ``classes``, if their number is known.
-
-    Where both may be it: the one beside sides in the proportion of ``frame``.
-    """
+    """Return the axis of ``classes`` of a map of scores, 1 or 3; if both may be it, the one beside sides in proportion to ``frame``."""
     shape = static.shape(tensor)
     if len(shape) != 4 or static.types[tensor][0] not in FLOATS:
         return None
@@ -274,10 +264,7 @@ def class_axis(static: Static, tensor: str, classes: int | None, frame: Size) ->
 
 
 def stretched(sides: tuple[int, ...], frame: Size) -> float:
-    """Return the distance of a map of ``sides`` (height, width) from the frame's proportions: 0 if both strides are equal.
-
-    Also if a side is not known.
-    """
+    """Return how far a map of ``sides`` (height, width) is from the frame's proportions; 0 if a side is not known."""
     return abs(math.log(frame[1] / sides[0]) - math.log(frame[0] / sides[1])) if all(sides) else 0.0
 
 
@@ -305,8 +292,7 @@ def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | Non
 def _behind(static: Static, output: str, axis: int | None) -> tuple[str, int | None, list[str]]:
     """Return the scores that an output is made of, by operators that do not change which class scores highest.
 
-    ``axis``: the one of classes, None if the output is labels. Returns the tensor, its axis of classes, and the operators that
-    were passed.
+    ``axis``: the one of classes, None if the output is labels. Returns also that of the scores, and the operators passed.
     """
     makers = {name: node for node in static.nodes for name in node.output}
     tensor, passed = output, []
@@ -368,7 +354,6 @@ def tensor_named(name: str, graph: Graph) -> str:
     """Return the tensor called ``name``, else the first that the node of this name makes, else the last that is made in a module.
 
     A module's path is what exporters put before its tensors: ``encoder.layer3`` names the last of ``/encoder/layer3/..``.
-    ``NetworkError`` tells the nearest names.
     """
     if name in graph.dynamic or not name:
         return name

@@ -23,8 +23,6 @@ class Framing:
     >>> framing = Framing(480, 360, pad_multiple=32)
     >>> framing.scaled((960, 540)), framing.padded((960, 540))
     ((480, 270), (480, 288))
-    >>> Framing(pad_multiple=32).prepare(np.zeros((20, 40, 3), np.uint8))["image"].shape
-    (1, 32, 64, 3)
     """
 
     width: int = 0

@@ -382,10 +382,7 @@ def _loaded(folder: Folder, loader: str) -> Any:
 
 @contextmanager
 def _alone(failure: str) -> Iterator[None]:
-    """Let transformers fetch nothing that a checkpoint names, such as a backbone, and print nothing.
-
-    ``failure`` begins the ``NetworkError`` that takes the place of any other error.
-    """
+    """Let transformers fetch nothing, such as a backbone, and print nothing; ``failure`` begins the error for what it raises."""
     offline, bar = constants.HF_HUB_OFFLINE, transformers.logging.is_progress_bar_enabled()
     constants.HF_HUB_OFFLINE = True
     transformers.logging.disable_progress_bar()

@@ -11,7 +11,7 @@ from typing import Any, cast
 import onnx
 
 from clockseg import libraries
-from clockseg.clockwork.network import Part, StagedNetwork
+from clockseg.clockwork.network import Part
 from clockseg.engines import engine as by_name
 from clockseg.engines.profile import graph_seconds
 from clockseg.errors import NetworkError, UsageError
@@ -27,7 +27,7 @@ from clockseg.graph.static import fix
 from clockseg.networks.checking import noise
 from clockseg.networks.ends import LOOKED_AT, fitted, frame_input
 from clockseg.networks.load import WorkingSize, framing, load, path_of, read_graph
-from clockseg.types import Image, Size
+from clockseg.types import Size
 
 WORTH = 0.5
 """Of the uncut network's time: what a frame on which only stage 1 fires may take for clocks on stages to be worth trying."""
@@ -119,7 +119,8 @@ def inspect(
     frame = running.prepare(image)
     height, width = frame["image"].shape[1:3]
     [seconds] = part_seconds([running], [frame], repeat)
-    values = _values(running, image)
+    values: dict[str, Tensors] = {}
+    running.map(lambda name, part: lambda *given: values.setdefault(name, part(*given)))(image)
 
     def row(name: str, kind: str, part: Part, reads: Sequence[str], cut: Sequence[str] = ()) -> Inspected:
         cost = Cost()
@@ -160,27 +161,12 @@ def inspect(
     )
 
 
-def _values(net: StagedNetwork, image: Image) -> dict[str, Tensors]:
-    """Return each part's value for a frame, by the names of ``StagedNetwork.map``."""
-    values: dict[str, Tensors] = {}
-
-    def kept(name: str, part: Part) -> Part:
-        def call(*given: Tensors) -> Tensors:
-            values[name] = part(*given)
-            return values[name]
-
-        return call
-
-    net.map(kept)(image)
-    return values
-
-
 @dataclass(frozen=True)
 class CutCandidates:
     """The candidates in the order of the trunk, and the choice among them (``graph.choose``).
 
-    ``inputs`` and ``outputs``: tensor -> shape, of the network at ``size`` (WIDTH, HEIGHT). ``cuts``: those of its
-    sidecar, if it has one. ``multiply_adds`` and ``seconds`` of the whole; seconds are None where they weren't measured.
+    ``inputs`` and ``outputs``: tensor -> shape. ``cuts``: those of its sidecar, if it has one. ``multiply_adds`` and
+    ``seconds``: of the whole; seconds are None where they weren't measured.
     """
 
     network: str
@@ -238,10 +224,6 @@ def inspect_cuts(
 
     Seconds are OpenVINO's, of ``repeat`` runs; with 0, or where OpenVINO isn't installed or can't run the network, nothing
     is measured, and the choice goes by multiply-adds.
-
-    >>> found = inspect_cuts("street", repeat=0)
-    >>> found.output, found.size, len(found.choice.cuts)
-    ('scores', (480, 384), 3)
     """
     model, said = _opened(network, size)
     frame, output = said.input.name, output or said.output

@@ -72,16 +72,17 @@ def load(
     ('street', ['stride8', 'stride16', 'context'])
     """
     path = path_of(network)
-    if not _is_uncut(path):
-        return assemble(*_with_sidecar(path), engine=engine, precision=precision, threads=threads, size=size)
     if path.suffix in UNCUT and isinstance(engine, str):
         if engine not in ("auto", "openvino"):
             raise UsageError(f"engine {engine!r}: {path.name} runs uncut in openvino; give that one, or auto.")
         engine = "openvino"
-    from clockseg.networks.settling import read_uncut
+    if whole := _is_uncut(path):
+        from clockseg.networks.settling import read_uncut
 
-    model, said = read_uncut(path, size if isinstance(size, tuple) else None)
-    return assemble(model, said, engine=engine, precision=precision, threads=threads, size=size, whole=True)
+        model, said = read_uncut(path, size if isinstance(size, tuple) else None)
+    else:
+        model, said = read_graph(path), sidecar.read(path.with_suffix(".json"))
+    return assemble(model, said, engine=engine, precision=precision, threads=threads, size=size, whole=whole)
 
 
 def _is_uncut(path: Path) -> bool:
@@ -94,14 +95,11 @@ def _is_uncut(path: Path) -> bool:
 
 def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
     """Read the graph and the sidecar of a bundled network or an ONNX file of maps; ``NetworkError`` says what is wrong."""
-    model, said = _with_sidecar(path_of(network))
+    path = path_of(network)
+    model, said = read_graph(path), sidecar.read(path.with_suffix(".json"))
     if said.instances is not None:
         raise UsageError(f"network {said.name!r} gives instances, and this takes networks of class scores or numbers.")
     return model, said
-
-
-def _with_sidecar(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
-    return read_graph(path), sidecar.read(path.with_suffix(".json"))
 
 
 def read_graph(path: Path) -> onnx.ModelProto:
@@ -145,8 +143,6 @@ def assemble(
 
 def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize | None = None) -> Framing:
     """Return the framing of this network at a working size, or, if ``size`` is "own", that of each frame at its own size.
-
-    It makes the network's ``prepare`` and ``restore``.
 
     >>> framing(*read("street")).padded((960, 540))
     (480, 288)
@@ -222,8 +218,7 @@ class Name(NamedTuple):
         revision = self.revision.replace("/", "--") or "default"
         if self.folder is not None:
             revision = SourceFiles(path for path in sorted(self.folder.iterdir()) if path.is_file()).digest
-        name = "--".join((self.kind, *self.name.split("/")))
-        return cache_directory() / NAMED / __version__ / name / revision
+        return cache_directory() / NAMED / __version__ / f"{self.kind}--{self.name.replace('/', '--')}" / revision
 
 
 def is_named(network: str | Path) -> bool:
@@ -232,11 +227,7 @@ def is_named(network: str | Path) -> bool:
 
 
 def parse(network: str) -> Name:
-    """Parse hf:DIRECTORY, hf:ORG/NAME[@REVISION] or torchvision:NAME; a local folder comes before a name on the hub.
-
-    >>> parse("hf:nvidia/segformer-b0@v2")
-    Name(kind='hf', name='nvidia/segformer-b0', revision='v2', folder=None)
-    """
+    """Parse hf:DIRECTORY, hf:ORG/NAME[@REVISION] or torchvision:NAME; a local folder comes before a name on the hub."""
     kind, _, rest = network.partition(":")
     if kind == "torchvision":
         return Name(kind, rest)

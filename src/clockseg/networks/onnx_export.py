@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from clockseg.clockwork.network import StagedNetwork
+from clockseg.engines.auto import Engine
 from clockseg.errors import ClocksegError, NetworkError, first_line
 from clockseg.graph.sidecar import Input
 from clockseg.graph.torch_export import check_shape
@@ -37,12 +38,7 @@ def adapted(module: nn.Module, call: Callable[[Callable[..., Any], Tensor], Any]
 
     ``forward``: its own. As no other module is put around it, tensors are exported under their paths in ``module``.
     """
-    forward = module.forward
-
-    def adapter(image: Tensor) -> Any:
-        return call(forward, image)
-
-    module.forward = adapter
+    module.forward = partial(call, module.forward)
     return module
 
 
@@ -50,7 +46,7 @@ def export(
     module: nn.Module,
     size: Size,
     *,
-    engine: Callable[[StagedNetwork], StagedNetwork],
+    engine: Engine,
     of: str,
     outputs: Sequence[str] = (OUTPUT,),
 ) -> tuple[onnx.ModelProto, Told]:
@@ -58,8 +54,7 @@ def export(
 
     ``outputs``: names for the tensors that it gives, of which ``MAPS`` are maps [1, c, h, w]. Both graphs are
     compared with the module in ``engine`` on pictures, the free one also at a second size; ``NetworkError`` if even the fixed
-    graph differs, or if the module does not take ``size``. ``of``: the module's origin, for the report. Returns the graph, with
-    the input ``INPUT``, and if its size is free and how far it is from the module.
+    graph differs, or if the module does not take ``size``. Returns the graph and a report that names the module's origin, ``of``.
     """
     module = module.eval()
     check_shape(module, torch.zeros(1, 3, size[1], size[0]))
@@ -88,9 +83,8 @@ def export(
 def to_onnx(module: nn.Module, size: Size, *, free: bool, outputs: Sequence[str] = (OUTPUT,)) -> onnx.ModelProto:
     """Export ``module`` as a graph; ``free``: of any height and width. ``NetworkError`` with torch's reason if that fails.
 
-    By the exporter that traces: its tensors carry the paths of their modules, so that one can say where to cut; its
-    operators are plain ones; and it needs no further package. torch warns that it is the older one. The newer's tensors
-    are numbered by operator; when the older goes, their paths are in its nodes' metadata.
+    By the exporter that traces, though it is the older one: its tensors carry the paths of their modules, so that one can say where
+    to cut. The newer's tensors are numbered by operator, and their paths are in its nodes' metadata.
     """
     width, height = size
     image = torch.zeros(1, 3, height, width)
@@ -128,11 +122,10 @@ def traced(
 class _Plainly(TorchFunctionMode):
     """Runs some of torch's functions by plainer ones that give the same, while a module is traced.
 
-    Filling where a condition holds, ``x[torch.where(condition)] = value``, does without the list of these places, as its
-    length depends on the frame. Square patches that lie side by side become channels and back, and pooling to a grid, which ONNX
-    lacks, is two products with constant matrices, for one size. Position embeddings are resized with antialiasing, which it
-    lacks too, and become constants; where the frame is resized so, the comparison with the module fails. Positions to sample
-    are cast to float32, as the exporter may have made them float64, which ONNX Runtime does not sample at.
+    Filling where a condition holds does without the list of these places, as its length depends on the frame. Square patches that
+    lie side by side become channels and back. Pooling to a grid is two products with constant matrices, for one size. Position
+    embeddings, resized with antialiasing, become constants; where the frame is resized so, the comparison with the module fails.
+    Positions to sample are cast to float32, as the exporter may have made them float64, which ONNX Runtime does not sample at.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -162,23 +155,13 @@ def _side(patch: int | tuple[int, int], options: Mapping[str, Any]) -> int:
 
 
 def unfolded(x: Tensor, side: int) -> Tensor:
-    """Return the square patches of ``x`` [n, c, h, w], side by side, as columns [n, c * pixels of a patch, patches].
-
-    >>> x = torch.arange(20.0).view(1, 1, 4, 5)
-    >>> torch.equal(unfolded(x, 2), nn.functional.unfold(x, 2, stride=2))
-    True
-    """
+    """Return the square patches of ``x`` [n, c, h, w], side by side, as columns [n, c * pixels of a patch, patches]."""
     down, across = (length // side * side for length in x.shape[2:])
     return nn.functional.pixel_unshuffle(x[:, :, :down, :across], side).flatten(2)
 
 
 def folded(columns: Tensor, size: tuple[int, int], side: int) -> Tensor:
-    """Return the picture [n, c, h, w] of ``size`` (h, w) whose square patches are ``columns``; 0 where there is none.
-
-    >>> columns = torch.arange(32.0).view(1, 8, 4)
-    >>> torch.equal(folded(columns, (4, 5), 2), nn.functional.fold(columns, (4, 5), 2, stride=2))
-    True
-    """
+    """Return the picture [n, c, h, w] of ``size`` (h, w) whose square patches are ``columns``; 0 where there is none."""
     down, across = (length // side for length in size)
     found = nn.functional.pixel_shuffle(columns.reshape(*columns.shape[:2], down, across), side)
     return nn.functional.pad(found, (0, size[1] - across * side, 0, size[0] - down * side))
@@ -199,11 +182,7 @@ def _quiet() -> Iterator[None]:
 
 
 def grid_means(x: Tensor, cells: int | Sequence[int | None]) -> Tensor:
-    """Return the mean over each cell of a grid, as ``nn.AdaptiveAvgPool2d(cells)`` does, by two constant matrices.
-
-    >>> grid_means(torch.arange(6.0).view(1, 1, 2, 3), (1, 2)).tolist()
-    [[[[2.0, 3.0]]]]
-    """
+    """Return the mean over each cell of a grid, as ``nn.AdaptiveAvgPool2d(cells)`` does, by two constant matrices."""
     wanted = (cells, cells) if isinstance(cells, int) else cells
     sides = [(int(side), cell or int(side)) for side, cell in zip(x.shape[2:], wanted, strict=True)]
     rows, columns = (
@@ -217,9 +196,7 @@ def _constant(x: Tensor) -> Tensor:
     return torch.from_numpy(x.detach().numpy().copy())
 
 
-def _apart(
-    module: nn.Module, model: onnx.ModelProto, size: Size, engine: Callable[[StagedNetwork], StagedNetwork]
-) -> float:
+def _apart(module: nn.Module, model: onnx.ModelProto, size: Size, engine: Engine) -> float:
     """Return the largest difference of any output, as a share of its largest value."""
     running, largest = engine(whole(model, _PIXELS)), 0.0
     for image in (noise(size), picture(size)):

@@ -2,8 +2,7 @@
 
 ONNX Runtime's static quantization gives every convolution, linear layer and whatever lies between them a pair QuantizeLinear,
 DequantizeLinear on what it reads, scales measured on frames, weights one scale a channel. What no 8-bit operation reads stays
-in float: the outputs, score maps, what feeds an interpolation at the end. It stays an ordinary ONNX network: tensors keep
-their names, and cuts their places.
+in float, such as outputs and score maps. Tensors keep their names, and cuts their places.
 """
 
 from __future__ import annotations
@@ -99,11 +98,6 @@ def quantize(
     ``frames``: to calibrate on, spread over the clips; a quarter as many, others, judge. ``engine``, ``threads``: what both
     are compared in. ``size``: the working size, as of ``load``; it is stated in the new sidecar. ``say`` is told
     what is being done, ``problem`` what can't be decoded. Nothing is left half-written.
-
-    >>> quantize("street-int8", [], Path("again.onnx"))
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: the network is quantized already; give the original network.
     """
     if frames < 1 or repeat < 1:
         raise UsageError(f"frames={frames}, repeat={repeat}; both are at least 1.")
@@ -143,10 +137,9 @@ def _seconds(before: float, now: float) -> dict[str, float]:
 def gather(
     clips: Sequence[Clip], framing: Framing, *, frames: int = 60, problem: Callable[[str], None] = lambda text: None
 ) -> tuple[list[Tensors], list[Tensors]]:
-    """Choose at most ``frames`` to calibrate on, and others between them to judge by, spread evenly over all ``clips``.
+    """Choose at most ``frames`` to calibrate on, and every fifth of the chosen to judge by, spread evenly over all ``clips``.
 
-    Every fifth of those that are chosen judges. Labels are not read. ``DataError`` if the clips have no frame; ``VideoError``
-    for one that can't be read.
+    Labels are not read. ``DataError`` if the clips have no frame; ``VideoError`` for one that can't be read.
     """
     kept = spread(map(framing.prepare, _images(clips, problem)), frames + frames // 4)
     if not kept:
@@ -158,9 +151,6 @@ def spread(items: Iterable[Any], count: int) -> list[Any]:
     """Choose ``count`` of ``items``, evenly spread, in order, or all if they are fewer; keeps four times as many at most.
 
     How many come isn't known before the last: every second one is dropped whenever there are too many.
-
-    >>> spread(range(100), 3)
-    [16, 48, 80]
     """
     kept: list[Any] = []
     step = 1
@@ -251,11 +241,7 @@ def ready(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def layers(model: onnx.ModelProto) -> tuple[int, int]:
-    """Count the layers with weights that compute in 8 bits, and all layers with weights.
-
-    >>> layers(read("street-int8")[0])
-    (68, 69)
-    """
+    """Count the layers with weights that compute in 8 bits, and all layers with weights."""
     bytes = {node.output[0] for node in model.graph.node if node.op_type == TO_FLOATS}
     weights = {weight.name for weight in model.graph.initializer}
     found = [node for node in model.graph.node if node.op_type in PRODUCTS and {*node.input[1:2]} & (bytes | weights)]
@@ -277,10 +263,9 @@ def _products(model: onnx.ModelProto) -> list[onnx.NodeProto]:
 def _integer(model: onnx.ModelProto) -> list[str]:
     """Return the names of the nodes that are to compute in 8 bits.
 
-    They are the products with weights, and the operators between them whose results a product reads in 8 bits. In a
-    transformer, where norms, softmax and transposes between its products compute in float anyway, a map that is 8 bits for
-    one operation costs more than it saves; measured on SegFormer-B0 in OpenVINO: 1.2 times as fast as in float with all of it
-    in 8 bits, 1.4 with products only, 1.5 without depthwise convolutions.
+    They are the products with weights, and the operators between them whose results a product reads in 8 bits. Transformers compute
+    norms, softmax and transposes in float anyway, and a map that is 8 bits for one operation costs more than it saves: SegFormer-B0
+    in OpenVINO is 1.2 times as fast with all of it in 8 bits, 1.4 with products only, 1.5 without depthwise convolutions.
     """
     layers = _products(model)
     products = {node.name for node in layers} - interpolations(model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -152,9 +152,7 @@ class Session(clockwork.Session):
             found.carry.refuse()
         super().__init__(opened, found)
         self._bgr = bgr
-        self._frames: Stream | None = None
-        if kind_of(opened) == "instances":
-            self._frames = stream(opened, found)
+        self._frames = stream(opened, found) if kind_of(opened) == "instances" else None
         self._palette = tuple(map(tuple, colours_of(getattr(opened.sidecar, "palette", ()))))
         self._kind: type[Labels] | type[Depth] | None
         self._kind = None if opened.sidecar is None else Depth if kind_of(opened) == "values" else Labels
@@ -182,9 +180,7 @@ class Session(clockwork.Session):
         memory = frames.session.memory
         self.memory = None if memory is None else memory._replace(record=shown.record)
         self.tally = frames.session.tally
-        found: Instances = shown.output
-        known = {field.name: getattr(found, field.name) for field in fields(found)}
-        return NamedInstances(**known, names=self.net.classes, bgr=self._bgr)
+        return NamedInstances(**vars(shown.output), names=self.net.classes, bgr=self._bgr)
 
     def reset(self) -> None:
         """Drop all cached values: the next frame is a fill and counts as the first of a clip."""

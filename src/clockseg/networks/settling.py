@@ -27,7 +27,7 @@ from clockseg.instances.network import STAGE
 from clockseg.instances.recognising import IMAGENET, KINDS, Recognised, recognise
 from clockseg.networks.ends import LOOKED_AT, Outcome, describe, fitted, frame_input, outcome, tensor_named
 from clockseg.networks.framing import Framing
-from clockseg.networks.source import RECOMMENDED, Said, Source, Told, numbered
+from clockseg.networks.source import RECOMMENDED, Said, Source, Told
 from clockseg.types import Size
 
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -55,10 +55,7 @@ class Cutting:
 
 
 class Settled(NamedTuple):
-    """A graph that frames fit, its sidecar, and what was found on the way.
-
-    ``half``: True if it computes in 16 bits anywhere.
-    """
+    """A graph that frames fit, its sidecar, and what was found on the way; ``half``: it computes in 16 bits somewhere."""
 
     model: onnx.ModelProto
     sidecar: Sidecar
@@ -71,8 +68,7 @@ class Settled(NamedTuple):
 def settle(source: Source, given: Said, cutting: Cutting | None, name: str) -> Settled:
     """Settle everything that can be known without running the network; ``given``: what the user says of it.
 
-    ``cutting``: None for a network that runs uncut, as one stage; shapes that are not known then are those that the file
-    declares.
+    ``cutting``: None for a network that runs uncut, as one stage, which may have shapes that only the file declares.
     """
     head = None if given.classes == () else recognise(source.model)
     if head is not None:
@@ -176,7 +172,9 @@ def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ..
             f"{made.tensor!r} has {count} channels, and label maps hold {MOST_CLASSES} classes at most: give another "
             f"--output, or --classes none if it does not score classes. {KINDS}"
         )
-    return numbered(count), (Told("classes", str(count), "without names; give them by --classes FILE"),)
+    return tuple(f"class {id}" for id in range(count)), (
+        Told("classes", str(count), "without names; give them by --classes FILE"),
+    )
 
 
 def scores_of_stages(static: Static, graph: Graph, division: Division, classes: int) -> tuple[str | None, ...]:
@@ -239,9 +237,8 @@ def read_uncut(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]
     """Read a file that runs uncut as a graph that frames fit, with its sidecar.
 
     It is one of OpenVINO or TensorFlow Lite, or an ONNX file that was not cut. NAME.json beside the file may say what the
-    file doesn't; it is a sidecar (``clockseg.graph.sidecar``) without "cuts", none of whose fields is required.
-    ``size``: the working size (WIDTH, HEIGHT) that the user gave, for a file of free sizes. ``NetworkError`` says what is
-    wrong with NAME.json or with the file, ``UsageError`` which fields are missing.
+    file doesn't: a sidecar without "cuts", none of whose fields is required. ``size``: the working size (WIDTH, HEIGHT) that the
+    user gave, for a file of free sizes. ``UsageError`` says which fields are missing, ``NetworkError`` what else is wrong.
     """
     beside = path.with_suffix(".json")
     data = sidecar.beside(path)

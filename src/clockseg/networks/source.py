@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,21 +28,8 @@ FORMS = (
 )
 
 
-def numbered(count: int) -> tuple[str, ...]:
-    """Make up names for classes that have none.
-
-    >>> numbered(2)
-    ('class 0', 'class 1')
-    """
-    return tuple(f"class {number}" for number in range(count))
-
-
 def names_of(found: Any, source: str) -> tuple[str, ...]:
-    """Read names from a list of names, or from an object of id: name, which may lie under "id2label".
-
-    >>> names_of({"id2label": {"1": "sky", "0": "road"}}, "config.json")
-    ('road', 'sky')
-    """
+    """Read names from a list of names, or from an object of id: name, which may lie under "id2label"."""
     from clockseg.datasets.classes import checked_names  # not at the top: it imports all data sets
 
     if isinstance(found, dict):
@@ -68,10 +55,6 @@ class Said:
     """Statements about a network; None where nothing is stated. ``classes`` is () if it outputs no class scores.
 
     The network reads x = (pixel * scale - mean) / std, channels in the order of ``colour``, as in a sidecar.
-
-    >>> Said(colour="bgr").over(Said(colour="rgb", scale=1.0))
-    Said(output=None, classes=None, palette=None, ignore=None, size=None, mean=None, std=None, scale=1.0, colour='bgr',
-    pad_multiple=None)
     """
 
     output: str | None = None
@@ -87,25 +70,14 @@ class Said:
 
     def over(self, other: Said) -> Said:
         """Return these statements, completed with those of ``other``."""
-        mine = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Said(**{name: getattr(other, name) if value is None else value for name, value in mine.items()})
+        return replace(other, **{name: value for name, value in vars(self).items() if value is not None})
 
 
 NOTHING_SAID = Said()
 
 
 def read_class_names(path: Path) -> Said:
-    """Read the classes in a file of any of ``FORMS``, with the colours and the id of no class that a classes.json states.
-
-    ``DataError`` says what is wrong with it.
-
-    >>> read_class_names(Path("nowhere.txt"))
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.DataError: nowhere.txt can't be read (No such file or directory). Give one name per line in the order of
-    the ids, a JSON list of names, a JSON object of id: name (as in a transformers config.json under "id2label"), or
-    the classes.json of a folder of clips.
-    """
+    """Read the classes in a file of any of ``FORMS``, with the colours and the id of no class that a classes.json states."""
     is_json = path.suffix.lower() == ".json"
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -134,10 +106,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A network as it came: its graph, a name for it, what it says of itself, and who says so (``by``).
-
-    ``told``: what was settled on the way.
-    """
+    """A network as it came: its graph, its name, what it says of itself, who says so (``by``), and what was settled on the way."""
 
     model: onnx.ModelProto
     name: str

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 import urllib.error
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
-from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.official import PASCAL
+from clockseg.engines.auto import Engine
 from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, nearest
 from clockseg.instances.recognising import IMAGENET
 from clockseg.networks.onnx_export import adapted, export
@@ -19,18 +20,12 @@ SIZE = (1040, 520)
 """torchvision scales pictures to a shorter side of 520; up to twice as wide as high they fit in this box."""
 
 
-def torchvision_source(
-    name: str,
-    *,
-    given: Said = NOTHING_SAID,
-    engine: Callable[[StagedNetwork], StagedNetwork],
-    tell: Callable[[str], None],
-) -> Source:
+def torchvision_source(name: str, *, given: Said = NOTHING_SAID, engine: Engine, tell: Callable[[str], None]) -> Source:
     """Export torchvision's network ``name`` with the weights that torchvision publishes, of PASCAL VOC's classes.
 
-    torch keeps them in its own folder (``torch.hub.get_dir()``); torchvision compares what it downloads with the checksum in
-    the file's name. ``tell`` gets the address. The graph is exported at the size ``given`` and compared with the module in
-    ``engine``. ``UsageError`` for another name, ``NetworkError`` if the weights can't be had.
+    torchvision compares what it downloads with the checksum in the file's name; ``tell`` gets the address. The graph is exported at
+    the size ``given`` and compared with the module in ``engine``. ``UsageError`` for another name, ``NetworkError`` if the weights
+    can't be had.
     """
     try:
         from torchvision import models
@@ -55,8 +50,7 @@ def torchvision_source(
     made.load_state_dict({key: value for key, value in state.items() if not key.startswith("aux_classifier")})
     module = adapted(made, lambda call, image: call(image)["out"])
     graph, export_told = export(module, given.size or SIZE, engine=engine, of="torchvision")
-    mean, std = IMAGENET
-    said = Said(size=SIZE, mean=mean, std=std, scale=1 / 255, colour="rgb")
-    said = Said(classes=PASCAL.names, palette=PASCAL.palette, ignore=255).over(said)
+    said = Said(size=SIZE, mean=IMAGENET[0], std=IMAGENET[1], scale=1 / 255, colour="rgb")
+    said = replace(said, classes=PASCAL.names, palette=PASCAL.palette, ignore=255)
     told = (export_told, Told("classes", str(len(PASCAL.names)), "PASCAL VOC's, as of torchvision's own weights"))
     return Source(graph, name, said, by="torchvision's own presets", told=told)

@@ -147,8 +147,7 @@ class _Ready:
 class Clocked:
     """Control of a wrapped ``module``, returned by ``clockseg.wrap``: switches its clock on and off and reports what ran.
 
-    A ``with`` block over it switches it off at its end. ``schedule``: None for the recommended one; ``said``: the preprocessing
-    of frames, if it is known.
+    A ``with`` block over it switches it off at its end. ``said``: the preprocessing of frames, if it is known.
     """
 
     def __init__(
