@@ -22,11 +22,6 @@ from clockseg.errors import MissingDependency, UsageError, install
 CPU_ENGINES = ("openvino", "onnxruntime")
 GRAPH_ENGINES = (*CPU_ENGINES, "onnxruntime-cuda")
 """The names of the engines that compile ONNX graphs (``clockseg.engines.ENGINES``). The one usually fastest comes first."""
-_ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": "1", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256"}
-"""Variables that are set before an engine's library is imported, unless they are set already.
-
-OpenVINO's oneDNN keeps 1024 compiled operations by default, so that memory grows with every new size of frames.
-"""
 _M_ARENA_MAX = -8
 _cores: dict[int, Any] = {}
 _running: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -116,8 +111,9 @@ def _limit_arenas() -> None:
 
 def _imported(name: str, missing: str) -> types.ModuleType:
     _limit_arenas()
-    for variable, value in _ENVIRONMENT.items():
-        os.environ.setdefault(variable, value)
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    # By default, OpenVINO's oneDNN keeps 1024 compiled operations, so that memory grows with every new size of frames.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
     # Without this module, OpenVINO uses a stub that sends nothing; importlib reads None as "not installed".
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -150,10 +151,7 @@ class Clips:
         from clockseg.datasets import read_data
 
         self.exit_code, self._quiet = 0, is_quiet(args)
-
-        def read(data: str) -> list[Clip]:
-            return read_data(data, layout=args.layout, every=args.every, limit=args.limit)
-
+        read = partial(read_data, layout=args.layout, every=args.every, limit=args.limit)
         self.all = [clip for clips in self._each(args.data, read) for clip in clips]
 
     def cut_short(self, text: str) -> None:

@@ -59,12 +59,10 @@ def run(args: argparse.Namespace) -> int:
         clips.all,
         args.out,
         carry=carry,
-        frames=args.frames,
-        steps=args.steps,
-        seed=args.seed,
         say=(lambda line: None) if quiet else partial(print, file=sys.stderr, flush=True),
         progress=counting("frames", quiet=quiet),
         warn=clips.cut_short,
+        **{name: getattr(args, name) for name in ("frames", "steps", "seed")},
         **options.engine_options(args),
     )
     print_result(args, found, lambda: _table(found))

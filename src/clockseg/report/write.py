@@ -13,6 +13,7 @@ import numpy as np
 
 from clockseg import __version__
 from clockseg.errors import ClocksegError, DataError, UsageError
+from clockseg.evaluation.tables import percent
 from clockseg.files import whole
 from clockseg.report.maps import Scan, comparable, scan
 from clockseg.report.page import packed, page
@@ -140,7 +141,7 @@ def costs(runs: Sequence[Run]) -> list[Row]:
     stages = list(dict.fromkeys(stage for run in runs for stage in run.stages))
     rows = [_row(name, [run.summary.get(key) for run in runs], say, note) for name, key, say, note in _SUMMARY]
     for place, stage in enumerate(stages, start=2):
-        rows.insert(place, _row(f"{stage} fired on", [_table(run, "fire_rate").get(stage) for run in runs], _percent))
+        rows.insert(place, _row(f"{stage} fired on", [_table(run, "fire_rate").get(stage) for run in runs], percent))
     means = [_means(run) for run in runs]
     for part in (*stages, *_TIMED):
         rows.append(_row(f"{part}, per frame", [mean.get(part) for mean in means], _ms, "mean after the first"))
@@ -180,20 +181,16 @@ def _means(run: Run) -> dict[str, float]:
     return dict(zip((*run.stages, *_TIMED), np.mean(rows, axis=0).tolist(), strict=True)) if rows else {}
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
 def _ms(seconds: float) -> str:
     return f"{1000 * seconds:.2f} ms"
 
 
 _SUMMARY: tuple[tuple[str, str, Callable[[Any], str], str], ...] = (
     ("frames", "frames", lambda count: f"{count:,}".replace(",", " "), ""),
-    ("network ran on", "network_rate", _percent, "of the frames after the first"),
-    ("relative time", "relative_time_estimate", _percent, "estimated, relative to running every stage on every frame"),
+    ("network ran on", "network_rate", percent, "of the frames after the first"),
+    ("relative time", "relative_time_estimate", percent, "estimated, relative to running every stage on every frame"),
     ("multiply-adds per frame", "multiply_adds_per_frame", lambda count: f"{count / 1e9:.3f} G", "the first included"),
-    ("relative multiply-adds", "relative_multiply_adds", _percent, "relative to the uncut network"),
+    ("relative multiply-adds", "relative_multiply_adds", percent, "relative to the uncut network"),
     ("frames per second", "fps", lambda fps: f"{fps:.1f}", "of the whole run, decoding and writing included"),
 )
 """Rows from the summary: name, key, format, explanation."""
