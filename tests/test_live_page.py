@@ -23,10 +23,9 @@ from clockseg import UsageError, frame_oracle, load
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.clockwork.trace import Record, Seconds
-from clockseg.live.board import HISTORY, Board
 from clockseg.live.channel import Channel, Shown
 from clockseg.live.feed import Feed
-from clockseg.live.server import Address, parse_address, serving
+from clockseg.live.server import HISTORY, Address, Board, parse_address, serving
 from clockseg.live.sources import source
 from clockseg.video import Frame
 from networks import write_tiny

@@ -21,13 +21,12 @@ from clockseg import Session, UsageError, alternating, load, read_labels, read_s
 from clockseg.cli.main import main
 from clockseg.cli.segment import moment
 from clockseg.clockwork.trace import Progress, Tally
-from clockseg.segmenting.figures import Figures
+from clockseg.segmenting.figures import Figures, PieceResult, elapsed
 from clockseg.segmenting.inputs import Input, inputs
 from clockseg.segmenting.manifest import Entry, manifest, read, read_line
-from clockseg.segmenting.pieces import Piece, PieceResult, elapsed
 from clockseg.segmenting.results import ResultFolder
 from clockseg.segmenting.segmentation import ClipRun
-from clockseg.segmenting.work import Planned
+from clockseg.segmenting.work import Piece, Planned
 from clockseg.segmenting.workers import Pool, Process, WorkerLost
 from clockseg.video import boundaries, open_clip
 from long_videos import FRAMES, different, long_videos

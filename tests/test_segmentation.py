@@ -31,9 +31,9 @@ from clockseg import (
 from clockseg.cli.main import main
 from clockseg.clocks import ALWAYS, Decision
 from clockseg.clockwork.network import same
-from clockseg.clockwork.trace import Progress
+from clockseg.clockwork.trace import Progress, Record, Seconds, Tally
 from clockseg.evaluation.cost import priced
-from clockseg.segmenting.figures import confidence_of
+from clockseg.segmenting.figures import Figures, confidence_of, doubt
 from clockseg.video import open_clip
 from clockseg.video.drawing import STRIPS
 from networks import TINY, write_tiny
@@ -419,6 +419,24 @@ def test_a_network_out_of_its_depth_is_told(tmp_path: Path, video: Path, capsys:
     (text,) = summary["warnings"]
     assert text.startswith("the labels are probably unreliable: mean confidence 0.")
     assert text in capsys.readouterr().err
+
+
+def test_a_warning_is_given_for_a_confidence_far_below_the_network_s_own() -> None:
+    told = (
+        "the labels are probably unreliable: mean confidence 0.41, compared with 0.86 on video like the training data"
+    )
+    assert doubt(0.41, 0.86) == told
+    assert (doubt(0.8, 0.86), doubt(0.9, 0.95), doubt(None, 0.9), doubt(0.1, None)) == (None,) * 4
+
+
+def test_times_are_relative_to_the_first_frame_where_all_stages_never_fire_again() -> None:
+    figures = Figures(Tally(("a", "b")))
+    figures = figures.add(Record(True, (True, True), (None, None), (0, 0), Seconds((2.0, 1.0), fuse=0.5)), first=True)
+    figures = figures.add(
+        Record(False, (True, False), (None, None), (1, 0), Seconds((1.5, 0.0), fuse=0.25)), first=False
+    )
+    assert figures.summary(1.0)["relative_time_estimate"] == 0.5
+    assert (figures + figures).tally.frames == 4
 
 
 def test_confidence_is_the_mean_of_the_largest_probability(net: StagedNetwork) -> None:

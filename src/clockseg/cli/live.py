@@ -143,8 +143,7 @@ def _board(args: argparse.Namespace, net: StagedNetwork, name: str | None, stack
     """Start the page and return what it shows; None without --serve."""
     if args.serve is None:
         return None
-    from clockseg.live.board import Board
-    from clockseg.live.server import parse_address, serving
+    from clockseg.live.server import Board, parse_address, serving
     from clockseg.live.sources import source
 
     board = Board(net, [source(text).name for text in args.sources], name or "on time")

@@ -7,11 +7,10 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from clockseg.clocks import ALWAYS, Clock, Decision, Every, Tick
+from clockseg.clocks import ALWAYS, Clock, Every, both, either
 from clockseg.clocks.rates import frame_oracle
-from clockseg.clockwork.clock import ask, facts
+from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record
@@ -89,22 +88,7 @@ def forced(schedule: Schedule) -> Schedule:
             # Equal periods fire together; other clocks that are equal look at different maps.
             made.append(made[-1])
         else:
-            made.append(Every(period) if facts(clock).period else Timed(clock, period))
+            # A combination asks all of its clocks, so that their time counts.
+            made.append(Every(period) if facts(clock).period else both(either(clock, ALWAYS), Every(period)))
             period *= 2
     return replace(schedule, clocks=tuple(made))
-
-
-@dataclass(frozen=True)
-class Timed:
-    """A clock that is asked on every frame, but fires on every ``n``-th."""
-
-    clock: Clock
-    n: int
-
-    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        decision, state = ask(self.clock, tick, state)
-        return Decision(tick.t % self.n == 0, decision.signal), state
-
-    @property
-    def parts(self) -> tuple[Clock, ...]:
-        return (self.clock,)

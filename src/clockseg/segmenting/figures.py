@@ -1,10 +1,12 @@
-"""Sums over the frames of a clip or a piece, the figures of its summary, and a warning where a network is out of its depth."""
+"""The result of a piece, sums over the frames of pieces, the figures of a summary, and a warning where labels are unreliable."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.evaluation.cost import Prices
 from clockseg.execution.machine import machine, versions
+from clockseg.segmenting.results import PIECE
 
 BUSY = ("decoding", "motion", "network", "showing", "writing")
 """The activities of a run, which overlap. Showing is fusing and making outputs, writing is drawing and encoding."""
@@ -20,19 +23,12 @@ BUSY = ("decoding", "motion", "network", "showing", "writing")
 
 @dataclass(frozen=True)
 class Figures:
-    """Sums over the frames of pieces, each with its own session; addable, and convertible to plain values and back.
+    """Sums over the frames of pieces, each with its own session; addable.
 
     ``sums``, by name, NaN for what could not be measured: seconds of the ``network``, its ``multiply_adds`` and those of the
     ``uncut`` network, the ``confidence`` on the ``looked`` frames on which it was measured, seconds ``busy`` with each name of
     ``BUSY``, and the seconds of the network's parts on ``first`` frames and on the ``full`` ones, the later frames on which all
     stages fired.
-
-    >>> from clockseg.clockwork.trace import Seconds
-    >>> figures = Figures(Tally(("a", "b")))
-    >>> figures = figures.add(Record(True, (True, True), (None, None), (0, 0), Seconds((2.0, 1.0), fuse=0.5)), first=True)
-    >>> figures = figures.add(Record(False, (True, False), (None, None), (1, 0), Seconds((1.5, 0.0), fuse=0.25)), first=False)
-    >>> figures.summary(1.0)["relative_time_estimate"], (figures + figures).tally.frames
-    (0.5, 4)
     """
 
     tally: Tally
@@ -91,17 +87,45 @@ class Figures:
             "busy_seconds": {name: round(sums.get(f"busy {name}", 0.0), 3) for name in BUSY},
         }
 
-    @classmethod
-    def from_facts(cls, facts: dict[str, Any]) -> Figures:
-        """Restore figures from plain values; ``KeyError`` or ``TypeError`` for anything else.
 
-        >>> from dataclasses import asdict
-        >>> figures = Figures(Tally(("a",), 1, 3, (1,)), {"network": 2.0})
-        >>> Figures.from_facts(asdict(figures)) == figures
-        True
-        """
-        tally = facts["tally"]
-        return cls(Tally(**tally | {name: tuple(tally[name]) for name in ("stages", "fires")}), dict(facts["sums"]))
+@dataclass(frozen=True)
+class PieceResult:
+    """The result of a piece.
+
+    ``figures``: sums over its frames; ``decoded``: frames of the input, taken or not; ``problems``: a sentence for each loss;
+    ``carry``: the carry in use at its end; ``end_seconds``: the end of its last frame; ``wall_seconds``: elapsed time; ``empty``:
+    the reason if there is no frame in it, which is a loss only if there is none in the other pieces either; ``ended_at``: the
+    time at which it was complete, in seconds since the epoch.
+    """
+
+    figures: Figures
+    decoded: int = 0
+    problems: tuple[str, ...] = ()
+    carry: str = ""
+    end_seconds: float | None = None
+    wall_seconds: float = 0.0
+    empty: str = ""
+    ended_at: float = 0.0
+
+    @classmethod
+    def read(cls, folder: Path) -> PieceResult | None:
+        """Read the result in a piece's folder; None unless the piece is complete."""
+        try:
+            told = json.loads((folder / PIECE).read_text())
+            tally, sums = told["figures"]["tally"], dict(told["figures"]["sums"])
+            tally |= {name: tuple(tally[name]) for name in ("stages", "fires")}
+            return cls(**told | {"figures": Figures(Tally(**tally), sums), "problems": tuple(told["problems"])})
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def elapsed(results: Iterable[PieceResult]) -> float:
+    """Return the seconds during which any of the pieces ran: pieces may run at once, and in several runs."""
+    seconds, until = 0.0, float("-inf")
+    for begun, ended in sorted((one.ended_at - one.wall_seconds, one.ended_at) for one in results):
+        seconds += max(0.0, ended - max(begun, until))
+        until = max(until, ended)
+    return seconds
 
 
 def run_facts(net: StagedNetwork, schedule: str, carry: str) -> dict[str, Any]:
@@ -139,13 +163,7 @@ def confidence_of(maps: Any) -> float:
 
 
 def doubt(here: float | None, own: float | None) -> str | None:
-    """Return the warning for a mean confidence ``here`` against the network's own, or None if there is no reason to warn.
-
-    >>> doubt(0.41, 0.86)
-    'the labels are probably unreliable: mean confidence 0.41, compared with 0.86 on video like the training data'
-    >>> doubt(0.8, 0.86), doubt(0.9, 0.95)
-    (None, None)
-    """
+    """Return the warning for a mean confidence ``here`` against the network's own, or None if there is no reason to warn."""
     if here is None or own is None or here >= max(PLAINLY * own, 1 - TIMES * (1 - own)):
         return None
     return f"the labels are probably unreliable: mean confidence {here:.2f}, compared with {own:.2f} on video like the training data"

@@ -43,9 +43,6 @@ def inputs(given: Sequence[str | os.PathLike[str]], *, warn: Warn = lambda text:
     which empty lines and lines that begin with # do not count. A name that does not exist and holds ``*``, ``?`` or ``[`` is a
     pattern, in which ``**`` matches any folders. Folders and patterns skip the files of earlier results. ``warn`` is called
     with a sentence about media files that are left out. ``UsageError`` if a list cannot be read or nothing matches a pattern.
-
-    >>> [str(one.folder) for one in inputs(["a/x.mp4", "b/x.avi", "clip.v2/", "./a/x.mp4", "...mp4"])]
-    ['x', 'x-2', 'clip', '_']
     """
     found: dict[str, tuple[str, Path]] = {}
     for text in given:

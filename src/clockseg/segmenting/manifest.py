@@ -38,20 +38,12 @@ class Entry:
     identity: str | None = None
 
     def line(self) -> str:
-        """Return the entry as a line of the manifest.
-
-        >>> read_line(Entry("a.mp4", "a", "done", frames=3).line()).frames
-        3
-        """
+        """Return the entry as a line of the manifest."""
         return json.dumps(asdict(self))
 
 
 def read_line(text: str) -> Entry | None:
-    """Parse a line of the manifest; None for a broken one, such as the last line of a run that was killed.
-
-    >>> read_line('{"input": "a.mp4", "fol') is None
-    True
-    """
+    """Parse a line of the manifest; None for a broken one, such as the last line of a run that was killed."""
     try:
         entry = Entry(**json.loads(text))
     except (ValueError, TypeError, RecursionError):
@@ -136,11 +128,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Entry]:
-    """Return the last entry of each video in a manifest (or in a folder's manifest) by the video's path; empty if there is none.
-
-    >>> read("no-such-folder")
-    {}
-    """
+    """Return the last entry of each video in a manifest (or in a folder's manifest) by the video's path; empty if there is none."""
     file = Path(path)
     file = file / MANIFEST if file.is_dir() else file
     lines = read_text(file, errors="replace").split("\n") if file.is_file() else []

@@ -132,11 +132,7 @@ def _json(text: str, place: str | Path) -> Any:
 
 
 def check_writes(write: Iterable[str] | None, kind: Kind = "labels") -> tuple[str, ...]:
-    """Check the requested kinds of files for a network of this kind of output, and return them in a fixed order.
-
-    >>> check_writes(["trace", "labels"]), check_writes(None, "values")
-    (('labels', 'trace'), ('values', 'overlay', 'trace'))
-    """
+    """Check the requested kinds of files for a network of this kind of output, and return them in a fixed order."""
     allowed = WRITES[kind]
     asked = set(allowed[:3] if write is None else write)
     unknown = sorted(asked - set(allowed))
@@ -164,11 +160,7 @@ def folder_name(text: str) -> str:
 
 
 def is_result(folder: Path) -> bool:
-    """Return True for a folder that holds a result, complete or not.
-
-    >>> is_result(Path("no-such-folder"))
-    False
-    """
+    """Return True for a folder that holds a result, complete or not."""
     if (folder / ".part").is_dir():
         return True
     try:
@@ -178,12 +170,7 @@ def is_result(folder: Path) -> bool:
 
 
 def free_name(name: Path, taken: set[Path]) -> Path:
-    """Return the name, with ``-2``, ``-3`` and so on if it is ``taken``, and add it to those.
-
-    >>> taken = {Path("y")}
-    >>> [free_name(Path(name), taken).name for name in "xxy"]
-    ['x', 'x-2', 'y-2']
-    """
+    """Return the name, with ``-2``, ``-3`` and so on if it is ``taken``, and add it to those."""
     free, number = name, 2
     while free in taken:
         free, number = name.with_name(f"{name.name}-{number}"), number + 1

@@ -18,11 +18,11 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.errors import UsageError
+from clockseg.segmenting.figures import PieceResult
 from clockseg.segmenting.inputs import Input
 from clockseg.segmenting.manifest import Entry, Manifest, manifest
-from clockseg.segmenting.pieces import Piece, PieceResult
 from clockseg.segmenting.results import SUMMARY, ResultFolder, check_writes, free_name, read_summary
-from clockseg.segmenting.work import OnProgress, Planned, Segmented, Work
+from clockseg.segmenting.work import OnProgress, Piece, Planned, Segmented, Work
 from clockseg.segmenting.workers import Workers
 from clockseg.showing.kind import kind_of
 from clockseg.video import InputChanged

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from functools import reduce
 from itertools import accumulate, islice, pairwise
@@ -17,19 +19,22 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from clockseg import __version__
+from clockseg.carry import settled
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, check
-from clockseg.clockwork.trace import Progress
+from clockseg.clockwork.trace import Progress, Record, Tally
 from clockseg.errors import UsageError, VideoError, nearest, whole_number
-from clockseg.files import MAX_HOURS, MAX_PIXELS, printable
-from clockseg.segmenting.figures import doubt, run_facts, stated
+from clockseg.evaluation.cost import Meter
+from clockseg.execution.machine import release_memory
+from clockseg.files import MAX_HOURS, MAX_PIXELS, folder_beside, printable
+from clockseg.segmenting.figures import Figures, PieceResult, confidence_of, doubt, elapsed, run_facts, stated
 from clockseg.segmenting.manifest import writing
-from clockseg.segmenting.pieces import Piece, PieceResult, elapsed, run_piece
-from clockseg.segmenting.results import ResultFolder
-from clockseg.segmenting.writer import join_pieces
+from clockseg.segmenting.results import PIECE, ResultFolder
+from clockseg.segmenting.writer import ResultWriter, join_pieces
 from clockseg.showing.kind import checked_values, kind_of
+from clockseg.showing.stream import Shown, stream
 from clockseg.types import Array, Size
-from clockseg.video import Clip, Span, boundaries, open_clip
+from clockseg.video import Background, Clip, Frame, Span, boundaries, open_clip, prefetch
 from clockseg.video.drawing import STRIPS
 from clockseg.video.overlay import ENDS, SAMPLED
 
@@ -49,6 +54,17 @@ class Segmented:
     def problems(self) -> tuple[str, ...]:
         """A sentence for each loss while decoding and writing."""
         return tuple(self.summary["problems"])
+
+
+class Piece(NamedTuple):
+    """A part of a video with its own session, clocks and encoder: frames with ``start`` <= time < ``end``, in seconds.
+
+    ``number`` counts the pieces of a video from 0. ``start`` None: from the beginning; ``end`` None: to the end.
+    """
+
+    number: int
+    start: Fraction | None
+    end: Fraction | None
 
 
 class Planned(NamedTuple):
@@ -157,11 +173,54 @@ class Work:
             return Planned(clip.path, result, pieces, size, expected, self.limit, clip.identity, scale)
 
     def run(self, on_progress: OnProgress, planned: Planned, piece: Piece, *, left: int | None = None) -> PieceResult:
-        """Segment one piece; ``left``: the most frames still to be taken (None: all)."""
+        """Segment one piece into its folder; ``left``: the most frames still to be taken (None: all).
+
+        A piece without a frame is complete too, and its ``empty`` gives the reason.
+        """
         clip = self._open(planned.source, piece.start, piece.end)
         clip.check_unchanged(planned.identity)
-        with writing(planned.result.path):
-            return run_piece(self, planned, piece, clip, limit=left, on_progress=on_progress)
+        begun, empty, folder = time.perf_counter(), "", planned.result.piece(piece.number)
+        session = _Session(self, clip, left, on_progress)
+        advice = "Give an --out that is writable and has room."
+        with writing(planned.result.path), folder_beside(folder, advice) as part:
+            writer = ResultWriter(
+                part,
+                self.writes,
+                self.net,
+                fps=clip.fps,
+                every=self.every,
+                size=planned.size,
+                strip=self.strip,
+                classes=self.class_ids(),
+                scale=planned.scale,
+            )
+            with clip, closing(session.frames()) as frames, writer as out, Background(out.append) as background:
+                try:
+                    for done in frames:
+                        background.put(*done)
+                except VideoError as error:
+                    if session.figures.tally.frames:
+                        raise
+                    empty = str(error)
+            # A pass that a limit ends does not check this itself.
+            clip.check_unchanged()
+            since = f"from {float(piece.start or 0):.2f} s on: " if len(planned.pieces) > 1 else ""
+            result = PieceResult(
+                session.figures.plus({"busy writing": background.seconds + out.drawing_seconds}),
+                session.decoded,
+                tuple(since + problem for problem in (*clip.problems, *out.problems)),
+                session.carry,
+                out.end_seconds,
+                time.perf_counter() - begun,
+                empty,
+                time.time(),
+            )
+            (part / PIECE).write_text(json.dumps(asdict(result)))
+            shutil.rmtree(folder, ignore_errors=True)
+            part.rename(folder)
+        # Each piece has threads of its own, whose free memory is scattered and would add up from piece to piece.
+        release_memory()
+        return result
 
     def finish(self, on_progress: OnProgress, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
         """Join the files of the pieces, and move them into the result folder."""
@@ -226,3 +285,61 @@ class Work:
     def _open(self, source: str | os.PathLike[str], start: Fraction | None, end: Fraction | None) -> Clip:
         vectors = self.schedule.carry.reads_vectors and self.every == 1
         return open_clip(source, max_pixels=self.max_pixels, vectors=vectors, span=Span(start, end))
+
+
+class _Session:
+    """A network over the frames of a clip, and the sums of its records; ``decoded``: frames, taken or not."""
+
+    def __init__(self, work: Work, clip: Clip, limit: int | None, on_progress: OnProgress) -> None:
+        self.decoded, self.figures, self.carry = 0, Figures(Tally(work.net.names)), str(work.schedule.carry)
+        self._work, self._clip, self._limit, self._on_progress = work, clip, limit, on_progress
+        self._stream, self._key_frames = stream(work.net, work.schedule), 0
+        self._meter = Meter(work.net, work.setting.get("digest") or "")
+
+    def frames(self) -> Generator[tuple[Frame, Array, Record], None, None]:
+        """Yield each frame taken with its output and its record, in order, once its output is known."""
+        every, run = self._work.every, self._stream
+        stop = None if self._limit is None else (self._limit - 1) * every + 1
+        with ExitStack() as stack:
+            decoded = stack.enter_context(closing(prefetch(self._counted(islice(self._clip, stop)))))
+            stack.enter_context(closing(run))
+            taken = islice(decoded, 0, None, every)
+            seen = (run.see(frame.picture, vectors=frame.vectors, item=frame) for frame in taken)
+            for one in stack.enter_context(closing(prefetch(seen))) if run.sees_ahead else seen:
+                # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
+                run.compile(one)
+                shown = run.run(one)
+                self.carry = str(settled(self._work.schedule.carry, one.vectors))
+                self._measure_confidence()
+                yield from self._told(shown)
+            yield from self._told(run.end())
+
+    def _counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            self.decoded = frame.index + 1
+            yield frame
+
+    def _measure_confidence(self) -> None:
+        """Measure the confidence on some of the key frames, for networks that state theirs."""
+        maps = self._stream.key_maps
+        if maps is None or stated(self._work.net) is None:
+            return
+        # On key frames 0, 1, 2, 4, 8 and so on, since it takes time.
+        if self._key_frames & (self._key_frames - 1) == 0:
+            self.figures = self.figures.plus({"confidence": confidence_of(maps), "looked": 1})
+        self._key_frames += 1
+
+    def _told(self, shown: Sequence[Shown]) -> Iterator[tuple[Frame, Array, Record]]:
+        """Count frames that are done, and yield them."""
+        for frame, output, record in shown:
+            if kind_of(self._work.net) == "values":
+                checked_values(output, self._work.net, frame.size)
+            self.figures = self.figures.add(
+                record,
+                first=not self.figures.tally.frames,
+                prices=self._meter.prices(frame.picture),
+                decode_seconds=frame.decode_seconds,
+            )
+            tally = self.figures.tally
+            self._on_progress(Progress(self._clip.name, tally.frames, None, tally))
+            yield frame, output, record

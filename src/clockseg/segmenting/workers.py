@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias
 
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import ClocksegError, DataError, MissingDependency, UsageError, first_line, install
-from clockseg.segmenting.pieces import PieceResult
+from clockseg.segmenting.figures import PieceResult
 from clockseg.segmenting.work import OnProgress, Work
 
 Recipe: TypeAlias = Callable[[], Work]
@@ -31,11 +31,7 @@ TRIES = 3
 
 
 class Here:
-    """Runs each step in this thread: ``submit`` returns when it has ended.
-
-    >>> type(Here(None).submit(lambda work, on_progress: 1 / 0, print).exception()).__name__
-    'ZeroDivisionError'
-    """
+    """Runs each step in this thread: ``submit`` returns when it has ended."""
 
     jobs = 1
 
