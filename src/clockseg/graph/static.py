@@ -284,6 +284,16 @@ def _known(made: onnx.TypeProto) -> TypeShape | None:
 # dequantizing belongs to whoever reads. Where something does read x in float, x passes, and quantizing belongs to whoever reads,
 # too.
 TO_BYTES, TO_FLOATS = "QuantizeLinear", "DequantizeLinear"
+EIGHT_BITS = (
+    TO_BYTES,
+    TO_FLOATS,
+    "QLinearConv",
+    "QLinearMatMul",
+    "ConvInteger",
+    "MatMulInteger",
+    "DynamicQuantizeLinear",
+)
+"""Operators of networks that compute in 8 bits."""
 _FLOAT = ".float"
 """The suffix of the name of a map whose bytes have taken its own."""
 

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from clockseg.networks.cut_torch import Cuts
 
 AUTO = Cutting()
-HALF_TOLERANCE = 1e-2
-"""``TOLERANCE`` of networks that compute in 16 bits: each map is rounded, and engines round in other places than in the whole."""
-UNEQUAL_IDS = 1e-3
-"""Share of pixels whose class ids may differ, where ids are all that a network gives."""
+TOLERANCES = {32: TOLERANCE, 16: 1e-2, 8: 3e-2}
+"""``TOLERANCE`` by the bits in which a network computes: each map is rounded, and engines round in other places than in the whole."""
+UNEQUAL_IDS = {32: 1e-3, 16: 1e-3, 8: 1e-2}
+"""Share of pixels whose class ids may differ, where ids are all that a network gives, by the same."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ def cut_network(
         for end in (".json", ".onnx"):
             file.with_suffix(end).replace(out.with_suffix(end))
     told = [*found.told]
-    if found.half:
-        why = "of the largest value is allowed between parts and whole: the file computes in 16 bits, which rounds every map"
-        told.append(Told("tolerance", f"{HALF_TOLERANCE:g}", why))
+    if found.bits < 32:
+        why = f"of the largest value is allowed between parts and whole: the file computes in {found.bits} bits, which rounds every map"
+        told.append(Told("tolerance", f"{TOLERANCES[found.bits]:g}", why))
     if cutting.schedule is None:
         why = "the default: the network on every sixth frame, the rest made from both sides"
         told.append(Told("schedule", schedule, why))
@@ -108,12 +108,12 @@ def _compared(found: Settled, compile: Engine) -> tuple[float, StagedNetwork]:
         return 0.0, running
     running = assemble(found.model, replace(said, classes=(), palette=(), ignore=None), engine=compile)
     bare, size, largest = replace(running, restore=same), (said.input.width, said.input.height), 0.0
-    tolerance = HALF_TOLERANCE if found.half else TOLERANCE
+    tolerance = TOLERANCES[found.bits]
     for image in (noise(size), picture(size)):
         [ours], [theirs] = (tensors(net(image)).values() for net in (bare, bare.uncut()))
         largest = max(largest, apart(ours, theirs))
         if theirs.dtype.kind in "iu":
-            tolerance = UNEQUAL_IDS
+            tolerance = UNEQUAL_IDS[found.bits]
             nameless = theirs[(theirs >= len(said.classes)) & (theirs != MOST_CLASSES)]
             if nameless.size:
                 raise NetworkError(

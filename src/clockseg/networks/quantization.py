@@ -29,7 +29,7 @@ from clockseg.graph.extraction import split_model
 from clockseg.graph.nodes import OPSET, attribute, folded, is_diagonal, upgraded
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.part import IMAGE, Tensors
-from clockseg.graph.static import TO_BYTES, TO_FLOATS
+from clockseg.graph.static import EIGHT_BITS, TO_FLOATS
 from clockseg.libraries import onnxruntime, silent_logs
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import WorkingSize, assemble, framing, read
@@ -40,7 +40,6 @@ BETWEEN = ("Add", "Mul", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat"
 """Operators that keep 8 bits between products, in networks of convolutions."""
 _FUSED = ("Relu", "Clip")
 """Operators that engines compute within the product before them."""
-_DONE = (TO_BYTES, TO_FLOATS, "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear")
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,7 @@ def quantized(model: onnx.ModelProto, samples: Iterable[Mapping[str, Array]]) ->
 def ready(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a copy that can be quantized: weights plain, opset at least 13 (one scale a channel); the errors of ``quantized``."""
     onnxruntime()
-    if any(node.op_type in _DONE for node in model.graph.node):
+    if any(node.op_type in EIGHT_BITS for node in model.graph.node):
         raise UsageError("the network is quantized already; give the original network.")
     model = folded(upgraded(model, OPSET))
     if not _products(model):

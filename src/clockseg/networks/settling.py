@@ -22,7 +22,7 @@ from clockseg.graph.neutral import CROP, ENLARGE, Graph
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits
-from clockseg.graph.static import Static, declared_shape, fix
+from clockseg.graph.static import EIGHT_BITS, Static, declared_shape, fix
 from clockseg.instances.network import STAGE
 from clockseg.instances.recognising import IMAGENET, KINDS, Recognised, recognise
 from clockseg.networks.ends import LOOKED_AT, Outcome, describe, fitted, frame_input, outcome, tensor_named
@@ -55,14 +55,14 @@ class Cutting:
 
 
 class Settled(NamedTuple):
-    """A graph that frames fit, its sidecar, and what was found on the way; ``half``: it computes in 16 bits somewhere."""
+    """A graph that frames fit, its sidecar, and what was found on the way; ``bits``: the fewest in which it computes anywhere."""
 
     model: onnx.ModelProto
     sidecar: Sidecar
     told: tuple[Told, ...] = ()
     choice: Choice | None = None
     notes: tuple[str, ...] = ()
-    half: bool = False
+    bits: int = 32
 
 
 def settle(source: Source, given: Said, cutting: Cutting | None, name: str) -> Settled:
@@ -143,7 +143,8 @@ def _cut(model: onnx.ModelProto, static: Static, said: Sidecar, cutting: Cutting
     found = replace(said, cuts=cuts, scores=scores if any(scores) else ())
     made = {name for node in static.nodes for name in node.output}
     half = any(static.types[name][0] in _HALVES for name in made & static.types.keys())
-    return Settled(model, found, told, choice, (note,) if note else (), half)
+    bits = 8 if any(node.op_type in EIGHT_BITS for node in static.nodes) else 16 if half else 32
+    return Settled(model, found, told, choice, (note,) if note else (), bits)
 
 
 def _parsed(text: str, graph: Graph) -> tuple[tuple[str, ...], ...]:
