@@ -27,9 +27,8 @@ from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import read_data
 from clockseg.evaluation.metrics import confusion
 from clockseg.planning import command_time, planner
-from clockseg.planning.candidates import Candidate, Kind, possible
+from clockseg.planning.candidates import Candidate, Costs, Kind, forced, measured, possible
 from clockseg.planning.command_time import CommandTime
-from clockseg.planning.costs import Costs, forced, measured
 from clockseg.planning.planner import Goal, Plan, Variant, frontier, plan
 from clockseg.planning.trial import (
     UNKNOWN,

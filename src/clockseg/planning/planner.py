@@ -23,14 +23,15 @@ from clockseg.planning.candidates import (
     SKIP,
     VECTORS,
     Candidate,
+    Costs,
     Family,
     Kind,
     asked_for,
     clocks,
+    measured,
     possible,
     schedule_of,
 )
-from clockseg.planning.costs import Costs, measured
 from clockseg.planning.schedule_file import ScheduleFile
 from clockseg.planning.trial import Agreement, Taped, Trial, taped
 from clockseg.planning.trial import Callbacks as Callbacks

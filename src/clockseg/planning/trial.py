@@ -21,8 +21,7 @@ from clockseg.evaluation.labels import checked_labels
 from clockseg.evaluation.metrics import AGREEMENT_SHARE, finite
 from clockseg.execution.recording import Recording, needs
 from clockseg.execution.replay import Key, Promise
-from clockseg.planning.candidates import Candidate, schedule_of
-from clockseg.planning.costs import Costs
+from clockseg.planning.candidates import Candidate, Costs, schedule_of
 from clockseg.showing.window import play
 from clockseg.types import Array, Labels
 from clockseg.video.clip import Frame
