@@ -257,6 +257,16 @@ def test_a_cut_at_the_dequantized_map_is_a_cut_at_its_bytes() -> None:
     assert net.sidecar.cuts[0] == ("low",)
 
 
+def test_a_map_may_be_quantized_twice_in_a_row() -> None:
+    model = networks.tiny()
+    del model.graph.output[1:]
+    said = networks.renamed(networks.TINY, cuts=(("low.d",), ("mid",), ("deep",)))
+    net = assemble(pairs(pairs(model, "low"), "low.d"), said, engine="openvino")
+    assert "low.d" in bytes_passed(net)
+    for picture in frames(3):
+        assert np.mean(net(picture) == net.uncut()(picture)) > 0.99
+
+
 def test_a_map_read_both_ways_passes_as_floats_and_scores_stay_floats() -> None:
     model = networks.tiny()
     del model.graph.output[1:]
