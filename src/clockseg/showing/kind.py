@@ -18,6 +18,10 @@ def kind_of(net: StagedNetwork) -> Kind:
     """Return the kind of the network's output.
 
     It is what its ``restore`` declares as its ``kind``, else "values" if its sidecar names no classes, else "labels".
+
+    >>> from clockseg.clockwork.network import Stage
+    >>> kind_of(StagedNetwork("no sidecar", (Stage("a", str.upper),)))
+    'labels'
     """
     declared: Kind | None = getattr(net.restore, "kind", None)
     return declared or ("labels" if net.sidecar is None or net.sidecar.classes else "values")
