@@ -550,7 +550,7 @@ def test_two_inputs(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_where_parts_and_whole_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cutting, "TOLERANCE", -1.0)
+    monkeypatch.setattr(cutting, "TOLERANCES", dict.fromkeys(cutting.TOLERANCES, -1.0))
     with pytest.raises(NetworkError, match="Nothing was written"):
         cut(tmp_path, networks.tiny())
     assert sorted(file.name for file in tmp_path.iterdir()) == ["model.onnx"]

@@ -346,7 +346,7 @@ def test_what_an_engine_can_not_compile_is_told(tmp_path) -> None:
     [
         (lambda built: None, "compiled part .* to None"),
         (lambda built: lambda inputs: None, "returned None for part .*; return a list of"),
-        (lambda built: lambda inputs: [inputs[0]] * 9, "returned 9 of them for part"),
+        (lambda built: lambda inputs: [inputs[0]] * 9, "returned a list of 9 for part"),
         (lambda built: built.nothing, r"\(test_engines.py, line \d+, in <lambda>: AttributeError: .*'nothing'\)"),
     ],
 )

@@ -28,7 +28,7 @@ from clockseg import (
 from clockseg import clocks as families
 from clockseg.carry import Flow, Identity, Warp
 from clockseg.cli.main import main
-from clockseg.clocks import Decision, Watch, facts, motion_residual, paced, with_threshold
+from clockseg.clocks import PICTURE, Decision, Watch, facts, motion_residual, paced, with_threshold
 from clockseg.clocks.rates import carried
 from clockseg.clockwork.clock import watches
 from clockseg.clockwork.network import Stage, StagedNetwork
@@ -240,6 +240,54 @@ def test_code_is_named_inside_a_spec_but_not_by_files(tmp_path: Path, monkeypatc
     assert facts(parse_schedule("either(own_clocks:person(0.25), every(4))")).threshold == 0.25
     with pytest.raises(UsageError, match="is a class"):
         parse_schedule("either(own_clocks:Broken, every(4))")
+
+
+def test_a_function_declares_facts_as_attributes() -> None:
+    def bright(tick, threshold=0.5):
+        return tick.watched.mean() >= threshold
+
+    bright.gates_after, bright.watches = 0, {PICTURE}
+    schedule = schedule_for(bright, 2)
+    assert schedule.watched == (frozenset({PICTURE}), frozenset())
+    assert facts(schedule.clocks[0]).threshold == 0.5
+    assert [one.fired for _, one in run(NET, maps(3, 0), bright)] == [(True, True), (False, False), (False, False)]
+
+
+def test_a_clock_with_a_period_decides_for_the_whole_network() -> None:
+    class Third:
+        period, gates_after = 3, 0
+
+        def __call__(self, tick, state):
+            return Decision(tick.t % 3 == 0), state
+
+    fired = [one.fired for _, one in run(NET, maps(5, 0), Third())]
+    assert fired == [(True, True), (False, False), (False, False), (True, True), (False, False)]
+    assert str(schedule_for(Third(), 2)) == "skip_frame(3)"
+
+
+@pytest.mark.parametrize("clock", [lambda tick: np.zeros(2) > 0, lambda tick, state: (np.zeros(2) > 0, None)])
+def test_a_clock_that_answers_with_an_array_is_refused(clock) -> None:
+    with pytest.raises(UsageError, match="returned ndarray; return True, False or a Decision"):
+        list(run(NET, maps(3, 0), clock))
+
+
+def test_a_placeholder_is_for_tune_and_plan_alone(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"\{\} stands for a threshold in `tune` and `plan`"):
+        parse_schedule("my_clocks:ClassMoved({})")
+
+
+def test_a_clock_without_a_signal_is_not_tuned() -> None:
+    def late(tick, threshold=2.0):
+        return tick.since > threshold
+
+    recording = record(NET, maps(4, 0), keep=needs(NET, [late]))
+    with pytest.raises(UsageError, match="gave no signal on these frames"):
+        tune([recording], late, 0.5)
+
+
+def test_a_plan_refuses_a_carry_of_the_users(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "drive.mp4", "--keep", "0.9", "--clock", "carried(skip_frame(6), warp(flow))"]) == 2
+    assert "give the clock alone, without carried(..)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given", [("tune", "--fire-rate", "0.5"), ("plan", "--keep", "0.95")])

@@ -114,7 +114,7 @@ def planned(folder: Path) -> dict[str, Any]:
 def tuned(folder: Path) -> dict[str, Any]:
     """``tune``: the printed curve without times, and the schedule file."""
     out = folder / "tuned.toml"
-    asked = ("tune", str(DRIVE), "--limit", "24", "--fire-rate", "0.25", "--out", str(out))
+    asked = ("tune", str(DRIVE), "--network", "street", "--limit", "24", "--fire-rate", "0.25", "--out", str(out))
     printed = command(*asked, *ENGINE, *SMALL, "--quiet")
     import tomllib
 

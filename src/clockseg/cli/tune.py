@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from clockseg.cli import options
 from clockseg.cli.loading import Clips, load_network, publish_schedule
 from clockseg.cli.terminal import columns, percent, shown, warn
+from clockseg.networks import ANY_VIDEO
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "can't be paced need threshold)"
     )
     group.add_argument("--keep", choices=("rate", "threshold"), default="rate", help=help)
-    options.add_network_options(parser)
+    options.add_network_options(parser, default=ANY_VIDEO)
     options.add_frames_options(parser)
     options.add_schedule_file_options(parser)
 

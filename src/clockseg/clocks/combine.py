@@ -289,9 +289,16 @@ class Paced(Written):
         object.__setattr__(self, "clock", part_of("paced", self.clock))
         declared = facts(self.clock)
         if declared.threshold is None or declared.below or declared.parts:
+            reason = (
+                "combines clocks"
+                if declared.parts
+                else "fires below its threshold"
+                if declared.below
+                else "has no threshold"
+            )
             raise UsageError(
-                f"{text_of(self.clock)} can't be paced; give a clock whose threshold can adapt: adaptive or difference. "
-                "Use either and both around paced(..), not inside it."
+                f"{text_of(self.clock)} can't be paced: it {reason}. Give a clock whose threshold can adapt, such as adaptive or "
+                "difference. Use either and both around paced(..), not inside it; tune other clocks with --keep threshold."
             )
         _check_share(self.rate, "paced's rate")
 

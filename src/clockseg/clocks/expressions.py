@@ -130,6 +130,8 @@ def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
             return _called(node, known)
         case ast.Tuple(parts) | ast.List(parts):
             return tuple(_value(part, known) for part in parts)
+        case ast.Dict([]):
+            raise SyntaxError("{} stands for a threshold in `tune` and `plan`, which choose it; give a number here.")
     try:
         return ast.literal_eval(node)
     except (TypeError, ValueError):

@@ -90,9 +90,15 @@ def _whole(found: Any) -> ScheduleLike:
     return found  # type: ignore[no-any-return]  # any of these
 
 
+def is_carried(text: str) -> bool:
+    """Return True if ``text`` is a schedule with a carry, ``carried(..)``."""
+    tree = parsed(text)
+    return isinstance(tree, ast.Call) and ast.unparse(tree.func) == "carried" and bool(tree.args)
+
+
 def spelled(text: str, carry: Carry) -> str:
     """Return the text of the schedule ``text`` under ``carry``, which replaces a carry that ``text`` names."""
     text = text.strip()
-    while isinstance(tree := parsed(text), ast.Call) and ast.unparse(tree.func) == "carried" and tree.args:
-        text = source(text, tree.args[0])
+    while is_carried(text):
+        text = source(text, parsed(text).args[0])  # type: ignore[attr-defined]  # it is a call
     return text if carry == identity else f"carried({text}, {carry})"

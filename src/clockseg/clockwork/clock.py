@@ -125,7 +125,8 @@ ClockLike: TypeAlias = Clock | Callable[..., bool | Decision]
 class Plain:
     """A clock made from a function of the tick that returns a bool or a ``Decision``; it has no state.
 
-    ``gates_after``: see ``Facts``. ``threshold``: passed to the function if that has a parameter of this name, whose default it has.
+    ``gates_after``: see ``Facts``, which the function may declare as attributes. ``threshold``: passed to the function if that has
+    a parameter of this name, whose default it has.
 
     >>> Plain(lambda tick, threshold=0.5: tick.fires >= threshold).threshold
     0.5
@@ -136,13 +137,20 @@ class Plain:
     threshold: float | None = None
 
     def __post_init__(self) -> None:
+        if self.gates_after is None:
+            object.__setattr__(self, "gates_after", getattr(self.function, "gates_after", None))
         parameter = inspect.signature(self.function).parameters.get("threshold")
         if self.threshold is None and parameter is not None and parameter.default is not parameter.empty:
             object.__setattr__(self, "threshold", parameter.default)
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         answer = self.function(tick) if self.threshold is None else self.function(tick, threshold=self.threshold)
-        return (answer if isinstance(answer, Decision) else Decision(bool(answer))), None
+        return _decision(answer, self), None
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Facts._fields:
+            raise AttributeError(name)
+        return getattr(self.function, name)
 
 
 def _parameters(function: Any) -> list[inspect.Parameter]:
@@ -199,7 +207,18 @@ def ask(clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
             "decision and the state."
         )
     decision, state = answer
-    return (decision if isinstance(decision, Decision) else Decision(bool(decision))), state
+    return _decision(decision, clock), state
+
+
+def _decision(answer: Any, clock: Any) -> Decision:
+    """Return a clock's answer as a ``Decision``; ``UsageError`` if it is neither one nor True or False, such as an array."""
+    if isinstance(answer, Decision):
+        return answer
+    try:
+        return Decision(bool(answer))
+    except ValueError as error:
+        given = f"the clock {name_of(clock)} returned {type(answer).__name__}"
+        raise UsageError(f"{given}; return True, False or a Decision ({error}).") from error
 
 
 class Facts(NamedTuple):

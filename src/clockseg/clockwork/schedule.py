@@ -17,6 +17,7 @@ from clockseg.clockwork.clock import (
     ALWAYS,
     PICTURE,
     Clock,
+    Every,
     Watch,
     as_clock,
     class_ids,
@@ -123,7 +124,9 @@ def gated(clocks: tuple[Clock, ...], stages: int) -> Schedule:
             f"a clock for the stages after stage {first} (its gates_after, or watch=), but the network has {stages} stages. "
             f"Give at most {stages - len(clocks)}; gates_after = 0 stands for the whole network."
         )
-    return Schedule((ALWAYS,) * first + clocks + (ALWAYS,) * (stages - first - len(clocks)))
+    period = facts(clocks[-1]).period
+    follows = Every(period) if period else ALWAYS
+    return Schedule((ALWAYS,) * first + clocks + (follows,) * (stages - first - len(clocks)))
 
 
 def schedule_for(schedule: ScheduleLike, stages: int) -> Schedule:
@@ -141,7 +144,8 @@ def schedule_for(schedule: ScheduleLike, stages: int) -> Schedule:
             made = made(stages)
         except (AttributeError, TypeError) as error:
             raise UsageError(
-                f"{schedule!r} failed as a function of the number of stages ({error}); give a Schedule or such a function."
+                f"{schedule!r} failed as a function of the number of stages ({error}); give a Schedule or such a function. The argument of "
+                "a clock must be named tick."
             ) from error
     if not isinstance(made, Schedule):
         found = repr(schedule) if made is schedule else f"{schedule!r} returned {made!r}, which"
@@ -173,7 +177,7 @@ def _check_watch(net: StagedNetwork, clock: Clock, number: int, watch: Watch) ->
         return
     if not 1 <= watch.stage < number:
         raise UsageError(
-            f"the clock of stage {number} watches the {watch.of} of stage {watch.stage}; it may watch the stages before it"
+            f"the clock of stage {number}, {clock}, watches the {watch.of} of stage {watch.stage}; it may watch the stages before it"
             + (f", 1 to {number - 1}." if number > 1 else ': for stage 1 only the picture, difference(of="pixels").')
         )
     stage = net.stages[watch.stage - 1]

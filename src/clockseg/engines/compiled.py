@@ -72,7 +72,7 @@ class CompiledPart:
             raise
         wanted = len(self.part.made)
         if not isinstance(made, list | tuple) or len(made) != wanted:
-            given = f"{len(made)} of them" if isinstance(made, list | tuple) else repr(made)
+            given = f"a list of {len(made)}" if isinstance(made, list | tuple) else repr(made)
             raise NetworkError(
                 f"the engine returned {given} for part {self.part.name!r}; return a list of {wanted} arrays."
             )

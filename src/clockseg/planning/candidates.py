@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from clockseg.carry import parse_carry
 from clockseg.clocks import ALWAYS, Clock, Every, both, either
 from clockseg.clocks.rates import frame_oracle
-from clockseg.clocks.spec import parse_schedule, spelled
+from clockseg.clocks.spec import is_carried, parse_schedule, spelled
 from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for
@@ -102,7 +102,15 @@ def clocks(stages: int) -> list[Kind]:
 
 
 def asked_for(text: str) -> Kind:
-    """Return a clock that a user gave: ``learned("clock.onnx", {})``, or a schedule without a placeholder."""
+    """Return a clock that a user gave: ``learned("clock.onnx", {})``, or a schedule without a placeholder.
+
+    ``UsageError`` for one with a carry, since a plan tries carries of its own.
+    """
+    if is_carried(text):
+        raise UsageError(
+            f"{text}: a plan chooses the carry itself; give the clock alone, without carried(..). A carry of your own is compared "
+            "by `clockseg evaluate`."
+        )
     return Kind(text, (0.05, 0.1, 0.2, 0.4, 0.8) if PLACE in text else (1,), steps=False)
 
 

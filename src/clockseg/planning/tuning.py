@@ -149,6 +149,10 @@ def tune(
     if not any(len(recording) > 1 for recording in recordings):
         raise DataError("nothing to tune on: no clip has two frames or more.")
     search = _Search([recording for recording in recordings if len(recording)], by_threshold, fire_rate, between)
+    if all(math.isinf(one.low) and math.isinf(one.high) for one in search.points):
+        raise UsageError(
+            f"the clock {by_threshold(between[0])} gave no signal on these frames; to be tuned, a clock returns Decision(fire, signal)."
+        )
     search.close_in(points)
     best = search.best()
     return Tuned(fire_rate, search.at(_short(best.low, best.high)), tuple(search.points))
