@@ -207,7 +207,7 @@ def ask(clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
             "decision and the state."
         )
     decision, state = answer
-    return _decision(decision, clock), state
+    return (decision if type(decision) is Decision else _decision(decision, clock)), state
 
 
 def _decision(answer: Any, clock: Any) -> Decision:
