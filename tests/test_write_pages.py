@@ -353,6 +353,11 @@ class Short(Broken):
 class Nothing(Broken):
     def move(self, value, motion):
         pass
+
+
+class Half(Broken):
+    def move(self, value, motion):
+        return value[..., ::2]
 """
 
 
@@ -366,6 +371,10 @@ class Nothing(Broken):
         ("Broken()", r"move of the carry Broken failed at frame 1: own_carries.py, line 24, in move: IndexError: "),
         ("Short()", r"see of the carry Short failed at frame 0: own_carries.py, line 28, in see: TypeError: "),
         ("Nothing()", "move of the carry Nothing returned None at frame 1; return the moved value"),
+        (
+            "Half()",
+            r"move of the carry Half returned \(1, 3, 6, 4\) for \(1, 3, 6, 8\) at frame 1; keep the value's shape",
+        ),
     ],
 )
 def test_a_fault_in_a_carry_is_told_in_one_line(text, said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 
@@ -103,4 +103,15 @@ def call_carry(carry: Carry, method: str, frame: int, *args: Any) -> Any:
         raise UsageError(
             f"move of the carry {type(carry).__qualname__} returned None at frame {frame}; return the moved value."
         )
+    if method == "move" and (given := _shape(args[0])) != (found := _shape(answer)):
+        raise UsageError(
+            f"move of the carry {type(carry).__qualname__} returned {found} for {given} at frame {frame}; keep the value's shape."
+        )
     return answer
+
+
+def _shape(value: Any) -> Any:
+    """Return the shape of an array, or of each array in a mapping; None for a value that has none."""
+    if isinstance(value, Mapping):
+        return {name: _shape(array) for name, array in value.items()}
+    return tuple(value.shape) if hasattr(value, "shape") else None
