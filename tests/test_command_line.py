@@ -15,7 +15,7 @@ import pytest
 
 from clockseg.cli.main import main, parser
 from clockseg.cli.terminal import Watch, count, in_bytes, sides
-from clockseg.clockwork.trace import Progress, Tally
+from clockseg.evaluation.tally import Progress, Tally
 from clockseg.networks import BUNDLED
 from networks import write_tiny
 from video_making import picture, write_video

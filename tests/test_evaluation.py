@@ -24,11 +24,11 @@ from clockseg import (
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.session import Session
-from clockseg.clockwork.trace import Progress
 from clockseg.datasets import read_data
 from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.evaluate import Evaluation, evaluate
 from clockseg.evaluation.metrics import Confusion, boundary_band, confusion
+from clockseg.evaluation.tally import Progress
 from toy_networks import CLASSES, toy, write_clip
 from video_making import data_folder
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import networks
 from clockseg.cli.main import main
 from clockseg.cli.terminal import Plain, Watch, align, indented, one_line, plain, plain_output
-from clockseg.clockwork.trace import Progress, Tally
+from clockseg.evaluation.tally import Progress, Tally
 from video_making import picture, write_video
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\r\u202ered\nclockseg: error: not ours"

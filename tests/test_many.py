@@ -20,7 +20,7 @@ import pytest
 from clockseg import Session, UsageError, alternating, load, read_labels, read_summary, read_trace, segment
 from clockseg.cli.main import main
 from clockseg.cli.segment import moment
-from clockseg.clockwork.trace import Progress, Tally
+from clockseg.evaluation.tally import Progress, Tally
 from clockseg.segmenting.figures import Figures, PieceResult, elapsed
 from clockseg.segmenting.inputs import Input, inputs
 from clockseg.segmenting.manifest import Entry, manifest, read, read_line

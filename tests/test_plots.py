@@ -21,9 +21,9 @@ from PIL import Image
 from clockseg import UsageError
 from clockseg.cli import evaluate as evaluate_command
 from clockseg.cli.main import main
-from clockseg.clockwork.trace import Tally
 from clockseg.evaluation.evaluate import Evaluation
 from clockseg.evaluation.metrics import Confusion, Deviation
+from clockseg.evaluation.tally import Tally
 from clockseg.paper.adaptive_clock import PUBLISHED, draw_rates
 from clockseg.paper.report import Row
 from clockseg.paper.velocity import Shot, Velocity, draw_velocity

@@ -31,8 +31,9 @@ from clockseg import (
 from clockseg.cli.main import main
 from clockseg.clocks import ALWAYS, Decision
 from clockseg.clockwork.network import same
-from clockseg.clockwork.trace import Progress, Record, Seconds, Tally
+from clockseg.clockwork.trace import Record, Seconds
 from clockseg.evaluation.cost import priced
+from clockseg.evaluation.tally import Progress, Tally
 from clockseg.segmenting.figures import Figures, confidence_of, doubt
 from clockseg.video import open_clip
 from clockseg.video.drawing import STRIPS

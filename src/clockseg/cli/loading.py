@@ -165,7 +165,7 @@ class Clips:
 
     def frames(self, clip: Clip, net: StagedNetwork) -> Iterator[Frame]:
         """Yield the frames of a clip, decoded ahead, and show progress; for commands that run every stage on every frame."""
-        from clockseg.clockwork.trace import Progress, Tally
+        from clockseg.evaluation.tally import Progress, Tally
         from clockseg.video.threads import prefetch
 
         always, watch, expected = Tally(net.names), Watch(1, quiet=self._quiet), clip.expected()

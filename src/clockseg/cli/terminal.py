@@ -17,7 +17,7 @@ from clockseg.evaluation.tables import percent as percent
 from clockseg.evaluation.tables import shown as shown
 
 if TYPE_CHECKING:
-    from clockseg.clockwork.trace import Progress
+    from clockseg.evaluation.tally import Progress
 
 T = TypeVar("T")
 PAUSE, TERMINAL_PAUSE = 10.0, 0.1

@@ -8,7 +8,7 @@ from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, check, schedule_for
 from clockseg.clockwork.step import Memory, step
-from clockseg.clockwork.trace import Record, Tally
+from clockseg.clockwork.trace import Record
 from clockseg.errors import UsageError
 
 
@@ -17,16 +17,14 @@ class Session:
 
     ``schedule``: a ``Schedule``, a function of the number of stages (``alternating``) or a clock (``adaptive(0.25)``). The output
     is the network's own (``street``: a label map, uint8 [h, w] at the frame's size, read-only). ``reset()`` and a
-    change of the frames' size start again with a fill. ``tally``: the sums so far. ``executor``: runs the parts; by
-    default the network's own. ``UsageError`` if the schedule does not fit the network.
+    change of the frames' size start again with a fill. ``executor``: runs the parts; by default the network's own.
+    ``UsageError`` if the schedule does not fit the network.
 
     >>> from clockseg.clockwork.network import Stage
     >>> from clockseg.clocks.rates import skip_frame
     >>> session = Session(StagedNetwork("one", (Stage("a", str.upper),)), skip_frame(2))
     >>> [session(frame) for frame in "abcd"]
     ['A', 'A', 'C', 'C']
-    >>> session.tally.network_rate
-    0.3333333333333333
     """
 
     def __init__(self, net: StagedNetwork, schedule: ScheduleLike) -> None:
@@ -34,17 +32,13 @@ class Session:
         self.schedule = schedule_for(schedule, len(net))
         check(net, self.schedule)
         self.memory: Memory | None = None
-        self.tally = Tally(net.names, fires=(0,) * len(net))
         self.executor = Executor() if net.executor is None else net.executor(net, self.schedule)
 
     def __call__(self, image: Any, *, vectors: Any = None) -> Any:
         """Return the output for this frame; ``vectors``: see ``step``."""
-        first = self.memory is None
-        made = step(self.net, self.schedule, self.memory, image, vectors=vectors, executor=self.executor)
-        output, self.memory = made
+        output, self.memory = step(self.net, self.schedule, self.memory, image, vectors=vectors, executor=self.executor)
         if self.memory.record.fill:
             self.executor.rehearse(self.memory, image, vectors)
-        self.tally = self.tally.add(self.memory.record, first=first)
         return output
 
     def reset(self) -> None:

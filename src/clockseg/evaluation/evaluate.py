@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_for
-from clockseg.clockwork.trace import Progress, Tally
 from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
 from clockseg.evaluation.cost import Meter
 from clockseg.evaluation.flicker import Flickers, flicker_facts
 from clockseg.evaluation.labels import checked_labels, class_names, scored_classes
 from clockseg.evaluation.metrics import Confusion, Deviation, band_kind, boundary_band, confusion, deviation, finite
+from clockseg.evaluation.tally import Progress, Tally
 from clockseg.showing.kind import checked_values, kind_of
 from clockseg.showing.stream import Shown, Stream, stream
 from clockseg.types import Array

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike
-from clockseg.clockwork.trace import Record, Tally
+from clockseg.clockwork.trace import Record
 from clockseg.errors import ClocksegError
+from clockseg.evaluation.tally import Tally
 from clockseg.live.feed import Feed
 from clockseg.live.sources import Arrived, Source
 from clockseg.segmenting.figures import Figures, run_facts

@@ -17,6 +17,7 @@ from clockseg.clockwork import session as clockwork
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.errors import NetworkError, UsageError
+from clockseg.evaluation.tally import Tally
 from clockseg.instances.drawing import drawn
 from clockseg.instances.sets import Instances, instance_line
 from clockseg.networks.framing import check_frame
@@ -151,6 +152,7 @@ class Session(clockwork.Session):
         elif isinstance(found.carry, Interpolate):
             found.carry.refuse()
         super().__init__(opened, found)
+        self.tally = Tally(opened.names, fires=(0,) * len(opened))
         self._bgr = bgr
         self._frames = stream(opened, found) if kind_of(opened) == "instances" else None
         self._palette = tuple(map(tuple, colours_of(getattr(opened.sidecar, "palette", ()))))
@@ -165,9 +167,12 @@ class Session(clockwork.Session):
         if self._bgr or self.net.sidecar is not None:
             check_frame(image)
         rgb = cv2.cvtColor(image, cv2.COLOR_BGR2RGB) if self._bgr else image
+        first = self.memory is None
         if self._frames is not None:
-            return self._followed(self._frames, rgb, vectors)
-        output = super().__call__(rgb, vectors=vectors)
+            output = self._followed(self._frames, rgb, vectors)
+        else:
+            output = super().__call__(rgb, vectors=vectors)
+        self.tally = self.tally.add(self.record, first=first)
         if self._kind is None or not isinstance(output, np.ndarray):
             return output  # type: ignore[no-any-return]
         found = np.asarray(output).view(self._kind)
@@ -179,7 +184,6 @@ class Session(clockwork.Session):
         [shown] = frames.push(image, vectors=vectors)
         memory = frames.session.memory
         self.memory = None if memory is None else memory._replace(record=shown.record)
-        self.tally = frames.session.tally
         return NamedInstances(**vars(shown.output), names=self.net.classes, bgr=self._bgr)
 
     def reset(self) -> None:

@@ -16,8 +16,9 @@ from clockseg.clocks.threshold import NEVER, with_threshold
 from clockseg.clockwork.clock import Watch, as_clock, is_clock
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, ScheduleLike
-from clockseg.clockwork.trace import Record, Tally
+from clockseg.clockwork.trace import Record
 from clockseg.errors import DataError, UsageError
+from clockseg.evaluation.tally import Tally
 from clockseg.execution.recording import Key, Recording, needs, replay
 from clockseg.planning.candidates import PLACE
 from clockseg.planning.schedule_file import ScheduleFile

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.trace import Record, Tally
+from clockseg.clockwork.trace import Record
 from clockseg.evaluation.cost import Prices
+from clockseg.evaluation.tally import Tally
 from clockseg.execution.machine import machine, versions
 from clockseg.segmenting.results import PIECE
 

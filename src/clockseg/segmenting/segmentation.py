@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, schedule_for
-from clockseg.clockwork.trace import Progress, Tally
 from clockseg.errors import UsageError
+from clockseg.evaluation.tally import Progress, Tally
 from clockseg.segmenting.figures import PieceResult
 from clockseg.segmenting.inputs import Input
 from clockseg.segmenting.manifest import Entry, Manifest, manifest

@@ -22,9 +22,10 @@ from clockseg import __version__
 from clockseg.carry import settled
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, check
-from clockseg.clockwork.trace import Progress, Record, Tally
+from clockseg.clockwork.trace import Record
 from clockseg.errors import UsageError, VideoError, nearest, whole_number
 from clockseg.evaluation.cost import Meter
+from clockseg.evaluation.tally import Progress, Tally
 from clockseg.execution.machine import release_memory
 from clockseg.files import MAX_HOURS, MAX_PIXELS, folder_beside, printable
 from clockseg.segmenting.figures import Figures, PieceResult, confidence_of, doubt, elapsed, run_facts, stated

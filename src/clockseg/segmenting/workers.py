@@ -17,8 +17,8 @@ from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias
 
-from clockseg.clockwork.trace import Progress
 from clockseg.errors import ClocksegError, DataError, MissingDependency, UsageError, first_line, install
+from clockseg.evaluation.tally import Progress
 from clockseg.segmenting.figures import PieceResult
 from clockseg.segmenting.work import OnProgress, Work
 

@@ -8,8 +8,6 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -21,8 +19,9 @@ from clockseg.clocks.rates import carried, skip_frame
 from clockseg.clockwork.network import StagedNetwork, same
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_for
 from clockseg.clockwork.session import Session
-from clockseg.clockwork.trace import Record, Tally
+from clockseg.clockwork.trace import Record
 from clockseg.errors import UsageError
+from clockseg.evaluation.tally import Tally
 from clockseg.graph.sidecar import Input
 from clockseg.graph.torch_export import entries, pick
 from clockseg.wrapping.staging import Staging, pictured
@@ -131,13 +130,32 @@ def _holds_tensors(given: Any) -> bool:
 
 @dataclass
 class _Ready:
-    """A module in parts for frames of one shape; ``sessions``: one per stream; ``forms``: output structures by arguments."""
+    """A module in parts for frames of one shape.
+
+    ``sessions``: one per stream, ``tally``: their sums; ``forms``: output structures by arguments.
+    """
 
     net: StagedNetwork
     schedule: Schedule
     weights: list[tuple[Tensor, int, int]]
     sessions: list[Session] = field(default_factory=list)
     forms: dict[tuple[Any, ...], Outcome] = field(default_factory=dict)
+    tally: Tally = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Clear the caches and sums of all streams."""
+        self.sessions.clear()
+        self.tally = Tally(self.net.names)
+
+    def run(self, session: Session, image: Any) -> Any:
+        """Return the output of one of the sessions for its next frame."""
+        first = session.memory is None
+        output = session(image)
+        self.tally = self.tally.add(session.record, first=first)
+        return output
 
     def current(self) -> bool:
         """Return True if the module's weights are unchanged and at the same addresses."""
@@ -199,7 +217,7 @@ class Clocked:
         """Clear the caches: the next frame is the first of a clip, on which every stage runs."""
         with self._lock:
             for ready in self._ready.values():
-                ready.sessions.clear()
+                ready.clear()
 
     def __enter__(self) -> Clocked:
         return self.on()
@@ -220,8 +238,7 @@ class Clocked:
     @property
     def tally(self) -> Tally:
         """Firings since the start or the last reset, for frames of the last shape."""
-        ready = self._known()
-        return reduce(add, (session.tally for session in ready.sessions), Tally(ready.net.names))
+        return self._known().tally
 
     @property
     def record(self) -> Record:
@@ -259,7 +276,7 @@ class Clocked:
         if key not in ready.forms:
             ready.forms[key] = Outcome.of(self._plain(frames[:1], **asked), self._staging.output)
         images = [frame if self._said is None else pictured(frame, self._said) for frame in frames.split(1)]
-        made = [session(image) for session, image in zip(self._sessions(ready, frames), images)]
+        made = [ready.run(session, image) for session, image in zip(self._sessions(ready, frames), images)]
         # A copy, because the caller may write into it; made here, outside of any inference mode.
         joined = torch.cat([tensor.to(frames.device, frames.dtype) for tensor in made])
         return ready.forms[key].holding(joined)
@@ -292,7 +309,7 @@ class Clocked:
         if ready is None or not ready.current():
             ready = self._made(frame)
         if key != last:
-            ready.sessions.clear()
+            ready.clear()
         self._ready[key] = ready
         if len(self._ready) > SHAPES:
             del self._ready[next(iter(self._ready))]
