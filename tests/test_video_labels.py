@@ -44,6 +44,47 @@ def test_numbers_of_narrow_pictures_come_back(tmp_path, height, width):
     assert np.array_equal(next(read_values(tmp_path / "values.mkv")), values)
 
 
+def test_labels_of_earlier_versions_are_read(tmp_path):
+    maps = [every_value(30, 41, shift) for shift in (0, 9)]
+    with av.open(tmp_path / "labels.mkv", "w") as output:
+        stream = output.add_stream("ffv1", rate=25, options={"level": "3", "g": "1", "slicecrc": "1", "coder": "rice"})
+        stream.height, stream.width = maps[0].shape
+        stream.pix_fmt = "gray"
+        for labels in (*maps, None):
+            frame = None if labels is None else av.VideoFrame.from_ndarray(labels, format="gray")
+            output.mux(stream.encode(frame))
+    assert all(np.array_equal(a, b) for a, b in zip(maps, read_labels(tmp_path / "labels.mkv"), strict=True))
+
+
+def test_any_player_shows_the_ids_as_grey_values(tmp_path):
+    labels = every_value(54, 97)
+    with LabelWriter(tmp_path / "labels.mkv") as writer:
+        writer.append(labels)
+    _, shown = cv2.VideoCapture(str(tmp_path / "labels.mkv")).read()
+    assert all(np.array_equal(shown[..., channel], labels) for channel in range(3))
+
+
+def test_most_damaged_frames_are_an_error(tmp_path):
+    path = tmp_path / "labels.mkv"
+    rng = np.random.default_rng(0)
+    with LabelWriter(path) as writer:
+        for _ in range(8):
+            writer.append(rng.integers(0, 8, (120, 160), dtype=np.uint8))
+    with av.open(path) as written:
+        middles = [packet.pos + packet.size // 2 for packet in written.demux(video=0) if packet.size]
+    data = path.read_bytes()
+    noticed = 0
+    for middle in middles:
+        path.write_bytes(data[:middle] + bytes(255 - byte for byte in data[middle : middle + 8]) + data[middle + 8 :])
+        try:
+            list(read_labels(path))
+        except VideoError as error:
+            assert "labels.mkv" in str(error)
+            noticed += 1
+    # H.264 has no checksums, so that now and then a damaged frame decodes.
+    assert noticed > len(middles) / 2
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(0, 2**32 - 1))
 def test_noise_comes_back(tmp_path_factory, height, width, seed):

@@ -41,7 +41,7 @@ FEWEST_TIMED = 20
 LEAST_BUSY = 0.3
 """The least share of a run that is worth naming as what kept it busy."""
 HELP = "segment videos"
-DESCRIPTION = """Segment videos. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one grey byte per pixel: the class id),
+DESCRIPTION = """Segment videos. Each input gets a folder DIR/STEM with labels.mkv (lossless, one grey byte per pixel: the class id),
 overlay.mp4, trace.jsonl (one JSON object per frame: what fired, why, and how long it took) and summary.json.
 Networks that output numbers, such as depth, write values.mkv (one float16 per pixel) instead of labels.mkv; instance networks
 write instances.jsonl (COCO run lengths, with identities). DIR/manifest.jsonl has one line per video. One bad input does not
