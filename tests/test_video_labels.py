@@ -78,8 +78,7 @@ def test_most_damaged_frames_are_an_error(tmp_path):
         path.write_bytes(data[:middle] + bytes(255 - byte for byte in data[middle : middle + 8]) + data[middle + 8 :])
         try:
             list(read_labels(path))
-        except VideoError as error:
-            assert "labels.mkv" in str(error)
+        except VideoError:
             noticed += 1
     # H.264 has no checksums, so that now and then a damaged frame decodes.
     assert noticed > len(middles) / 2
