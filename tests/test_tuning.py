@@ -28,7 +28,7 @@ from clockseg.clocks import paced
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.execution.recording import needs, record, replay
 from clockseg.planning.schedule_file import read_schedule_file
-from clockseg.planning.tuning import NEVER, tried, tune
+from clockseg.planning.tuning import NEVER, default_clock, tried, tune
 from video_making import picture, write_video
 
 NET = StagedNetwork("watched", (Stage("a", np.asarray), Stage("b", np.asarray)))
@@ -272,8 +272,22 @@ def test_the_table(capsys, video, network) -> None:
     assert len(clips.splitlines()) == 3
     assert said.splitlines()[0].startswith("adaptive(")
     assert said.splitlines()[1].startswith("paced(adaptive(")
-    assert said.endswith("(asked: 50.0 %)")
+    assert "(asked: 50.0 %; counted at the last stage, " in said
     assert err == ""
+
+
+def test_a_clock_under_a_carry_is_paced_and_capped_inside_of_it(capsys, video, network) -> None:
+    clock = "carried(motion_residual({}), warp(flow))"
+    found = tuned(capsys, video, "--fire-rate", 0.4, "--network", network, "--clock", clock, "--cap", 9)
+    assert found["schedule"].startswith("carried(either(paced(motion_residual(")
+    assert found["schedule"].endswith(", 0.4), at_least_every(9)), warp(flow))")
+
+
+def test_the_default_clock_watches_a_map_that_the_network_has() -> None:
+    scores, features = Stage("a", np.asarray), Stage("a", np.asarray, scores=None)
+    assert default_clock(StagedNetwork("two", (scores, Stage("b", np.asarray)))) == "adaptive({})"
+    assert default_clock(StagedNetwork("two", (features, Stage("b", np.asarray)))) == 'difference({}, of="features")'
+    assert default_clock(StagedNetwork("one", (scores,))) == 'difference({}, of="pixels")'
 
 
 def test_the_command_it_prints_names_the_network(capsys, video, network, tmp_path) -> None:

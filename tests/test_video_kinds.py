@@ -77,6 +77,18 @@ def test_an_image_that_is_cut_short_is_told(tmp_path, kind, kept):
         pass
 
 
+def test_an_avi_that_is_cut_short_is_told(tmp_path):
+    whole = write_video(tmp_path / "whole.avi", [picture(64, 48, shift) for shift in range(50)], codec="mpeg4")
+    with open_clip(whole) as clip:
+        assert (len(list(clip)), clip.problems) == (50, ())
+    cut = tmp_path / "cut.avi"
+    cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // 4])
+    with open_clip(cut) as clip:
+        count = len(list(clip))
+    assert count < 50
+    assert any("its header says 2.00 s" in problem for problem in clip.problems)
+
+
 STREAMS = {
     "a.mjpeg": ("mjpeg", "yuvj420p", "mjpeg"),
     "a.apng": ("apng", "rgb24", "apng"),

@@ -100,6 +100,11 @@ def run(args: argparse.Namespace) -> int:
     publish_schedule(args, facts, file, lambda: _text(plan, command, seconds, command_seconds))
     for sentence in _warnings(plan):
         warn(sentence)
+    if command is not None and command.faster < 1:
+        warn(
+            f"the whole command takes longer with this plan ({command.faster:.2f}x as fast): this network costs less than carrying "
+            "its outputs. Run it on every frame, --schedule frame_oracle."
+        )
     return clips.exit_code
 
 
@@ -154,7 +159,7 @@ def _text(plan: Plan, command: CommandPromise | None, seconds: float, command_se
         "network": lambda one: plan.variants[one.variant].name,
         "time": lambda one: f"{one.relative_time:.3f}",
         "network rate": lambda one: _percent(one.network_rate),
-        "promised": lambda one: _percent(plan.goal.promised(one)),
+        "estimate": lambda one: _percent(plan.goal.promised(one)),
         "pixels": lambda one: _percent(one.held_back.pixel_acc),
         "mIoU": lambda one: _percent(one.held_back.mean_iu),
     }
@@ -162,7 +167,7 @@ def _text(plan: Plan, command: CommandPromise | None, seconds: float, command_se
     what, unit = ("pixels", "of the pixels") if goal.measure == "pixel_acc" else ("mIoU", "mIoU")
     told = (
         "pixels, mIoU: agreement with the labels of every frame, on the half of the video on which the plan is not chosen.\n"
-        f"promised: {what} on the half on which it is chosen, less the standard error.\n"
+        f"estimate: {what} on the half on which it is chosen, less the standard error. The promise is the lower of both halves.\n"
         f"Times are relative to {plan.variants[0].name}, uncut, on every frame ({1000 * plan.uncut_seconds:.1f} ms per frame in "
         f"{plan.variants[0].net.engine}). {len(plan.trials)} schedules were tried on {plan.frames} frames in "
         f"{seconds:.0f} s.\n"

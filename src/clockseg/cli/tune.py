@@ -39,9 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fire-rate", required=True, type=options.share, metavar="RATE", help=help)
     group = parser.add_argument_group("clock")
     help = (
-        'a clock with {} in place of its threshold, such as "difference({}, of=\\"pixels\\")" (default: adaptive({}))'
+        'a clock with {} in place of its threshold, such as "difference({}, of=\\"pixels\\")" (default: adaptive({}), or the '
+        "change of features or pixels for a network without class scores)"
     )
-    group.add_argument("--clock", default="adaptive({})", metavar="SPEC", help=help)
+    group.add_argument("--clock", metavar="SPEC", help=help)
     group.add_argument("--cap", type=options.positive, metavar="N", help="fire at least every N frames")
     help = (
         "keep the fire rate by adapting the threshold, or keep the threshold, as in the paper (default: rate; clocks that "
@@ -56,13 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Record, tune, print and write; 1 if a clip failed or was cut short."""
     from clockseg.execution.recording import record
-    from clockseg.planning.tuning import at_fire_rate, to_record
+    from clockseg.planning.tuning import at_fire_rate, default_clock, to_record
 
-    options.check_schedule_file(args, [args.clock])
+    options.check_schedule_file(args, [args.clock] if args.clock else [])
     clips = Clips(args)
     net = load_network(args)
+    clock = args.clock or default_clock(net)
     paced = args.keep == "rate"
-    keep = to_record(net, args.clock, paced=paced)
+    keep = to_record(net, clock, paced=paced)
 
     def one(clip: Clip) -> tuple[str, Recording]:
         return str(clip.path), record(net, (frame.image for frame in clips.frames(clip, net)), keep=keep)
@@ -70,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     recorded = clips.map(one)
     setting = {"precision": args.precision, "every": args.every}
     setting |= {} if args.size is None else {"size": args.size}
-    found = at_fire_rate(net, args.clock, recorded, args.fire_rate, cap=args.cap, paced=paced, setting=setting)
+    found = at_fire_rate(net, clock, recorded, args.fire_rate, cap=args.cap, paced=paced, setting=setting)
     publish_schedule(args, found.facts(), found.file(), lambda: _text(found))
     if abs(found.point.fire_rate - found.fixed.asked) > NEAR:
         asked, closest = percent(found.fixed.asked), percent(found.point.fire_rate)
@@ -93,7 +95,8 @@ def _text(found: FireRate) -> str:
     }
     parts = [columns(_thinned(found.fixed), curve), *([columns(found.clips, clips)] if len(found.clips) > 1 else [])]
     asked = (
-        f"{found.schedule} fires on {percent(found.point.fire_rate)} of frames (asked: {percent(found.fixed.asked)})"
+        f"{found.schedule} fires on {percent(found.point.fire_rate)} of frames (asked: {percent(found.fixed.asked)}; "
+        f"counted at the last stage, {found.net.names[-1]})"
     )
     fixed = f"{found.fixed_schedule} fires on {percent(found.fixed.point.fire_rate)}\n"
     return "\n\n".join([*parts, asked if found.schedule == found.fixed_schedule else fixed + asked])

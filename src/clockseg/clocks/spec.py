@@ -96,9 +96,19 @@ def is_carried(text: str) -> bool:
     return isinstance(tree, ast.Call) and ast.unparse(tree.func) == "carried" and bool(tree.args)
 
 
+def uncarried(text: str) -> tuple[str, str | None]:
+    """Return the text of the schedule that ``carried(..)`` takes, and that of its carry; ``text`` and None for other schedules."""
+    if not is_carried(text):
+        return text, None
+    call: Any = parsed(text)
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    inner, carry = ([source(text, one) for one in given] + ["", ""])[:2]
+    return inner, carry or None
+
+
 def spelled(text: str, carry: Carry) -> str:
     """Return the text of the schedule ``text`` under ``carry``, which replaces a carry that ``text`` names."""
     text = text.strip()
     while is_carried(text):
-        text = source(text, parsed(text).args[0])  # type: ignore[attr-defined]  # it is a call
+        text, _ = uncarried(text)
     return text if carry == identity else f"carried({text}, {carry})"

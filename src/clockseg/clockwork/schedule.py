@@ -164,8 +164,8 @@ def check(net: StagedNetwork, schedule: Schedule) -> None:
         for part in walk(clock):
             if facts(part).needs_motion and not schedule.carry.estimates_motion:
                 raise UsageError(
-                    f"the clock of stage {number}, {part}, needs motion, and the carry {schedule.carry} estimates none. Try "
-                    '--carry "warp(flow)", or carried(.., warp(flow)) in the schedule.'
+                    f"the clock of stage {number}, {part}, needs motion, and the carry {schedule.carry} estimates none. Give "
+                    'carried(.., warp(flow)) as the schedule, or --carry "warp(flow)" where a command has it.'
                 )
             class_ids(facts(part).classes, net.classes)
             for watch in own_watches(part, number):

@@ -11,7 +11,7 @@ from operator import add
 from typing import Any, NamedTuple, TypeAlias
 
 from clockseg.clocks.maps import change
-from clockseg.clocks.spec import parse_schedule
+from clockseg.clocks.spec import parse_schedule, uncarried
 from clockseg.clocks.threshold import NEVER, with_threshold
 from clockseg.clockwork.clock import Watch, as_clock, is_clock
 from clockseg.clockwork.network import StagedNetwork
@@ -223,8 +223,23 @@ def to_record(net: StagedNetwork, clock: str, *, paced: bool) -> frozenset[Key]:
             f"the clock {clock!r} has no {PLACE} for its threshold; give one such as adaptive({PLACE}, watch=1)."
         )
     last = {Watch("labels", len(net))} if net.stages[-1].scores is not None else set()
-    fixed = clock.replace(PLACE, "0.5")
-    return needs(net, [parse_schedule(f"paced({fixed}, 0.5)" if paced else fixed)]) | last
+    return needs(net, [parse_schedule(_spelled(clock, 0.5, 0.5 if paced else None, None))]) | last
+
+
+def default_clock(net: StagedNetwork) -> str:
+    """Return the clock on change, with ``{}`` for its threshold, of the first map that this network has: labels, features, the picture."""
+    if len(net) == 1:
+        return f'difference({PLACE}, of="pixels")'
+    return f"adaptive({PLACE})" if net.stages[-2].scores is not None else f'difference({PLACE}, of="features")'
+
+
+def _spelled(clock: str, threshold: float, rate: float | None, cap: int | None) -> str:
+    """Return ``clock`` with a threshold, paced to ``rate`` and capped; under the carry that it names."""
+    text = clock.replace(PLACE, repr(threshold))
+    text, carry = uncarried(text)
+    text = text if rate is None else f"paced({text}, {rate!r})"
+    text = text if cap is None else f"either({text}, at_least_every({cap}))"
+    return text if carry is None else f"carried({text}, {carry})"
 
 
 @dataclass(frozen=True)
@@ -292,9 +307,7 @@ def at_fire_rate(
     """
 
     def text(threshold: float, pace: bool = False) -> str:
-        found = clock.replace(PLACE, repr(threshold))
-        found = f"paced({found}, {rate!r})" if pace else found
-        return found if cap is None else f"either({found}, at_least_every({cap}))"
+        return _spelled(clock, threshold, rate if pace else None, cap)
 
     recordings = [recording for _, recording in recorded]
     fixed = tune(recordings, lambda threshold: parse_schedule(text(threshold)), rate)

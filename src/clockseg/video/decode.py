@@ -153,6 +153,9 @@ def pictures(
     # Only at the end: a pass that is stopped early misses nothing.
     if container.duration is not None and container.format.name.startswith(_STATED_DURATION):
         damage.stated_seconds = float(container.duration / av.time_base)
+        # The duration of an AVI without its index is guessed from its size.
+        if container.format.name == "avi" and stream.average_rate:
+            damage.stated_seconds = max(damage.stated_seconds, float(stream.frames / stream.average_rate))
 
 
 def _packets(container: InputContainer, damage: Damage) -> Iterator[av.Packet]:
