@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clockseg.clocks import Every, adaptive, difference, either
+from clockseg.clocks import ALWAYS, Every, adaptive, difference, either
 from clockseg.clocks.expressions import names_code
 from clockseg.clocks.rates import NamedSchedule, alternating, exponential
 from clockseg.clocks.spec import parse_schedule
@@ -123,6 +123,21 @@ def test_schedules_by_name_are_pickled() -> None:
     made = pickle.loads(pickle.dumps(NamedSchedule(exponential, "mine:doubling")))
     assert str(made) == "mine:doubling"
     assert made(3) == exponential(3)
+
+
+def test_a_function_with_arguments_keeps_the_facts_that_it_declares(tmp_path, monkeypatch) -> None:
+    (tmp_path / "clocks_with_facts.py").write_text(
+        "def rested(tick, frames=2):\n    return tick.since >= frames\n\n\nrested.gates_after = 0\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    for text in ("clocks_with_facts:rested", "clocks_with_facts:rested(3)"):
+        schedule = schedule_for(parse_schedule(text), 3)
+        assert schedule.clocks[0] != ALWAYS, text
+
+
+def test_a_function_of_another_argument_than_tick_is_no_clock() -> None:
+    with pytest.raises(UsageError, match="give a function of \\(tick\\), by this name"):
+        either(lambda now: True)
 
 
 def test_code_of_ones_own_prints_as_text_within_a_schedule(tmp_path, monkeypatch) -> None:

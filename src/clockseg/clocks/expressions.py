@@ -149,7 +149,10 @@ def _called(node: ast.Call, known: Mapping[str, Any]) -> Any:
         raise SyntaxError("an argument is given twice or with **; give arguments by name, each once.")
     try:
         if inspect.isfunction(function) and (names := list(inspect.signature(function).parameters))[:1] == ["tick"]:
-            return partial(function, **dict(zip(names[1:], args, strict=False)), **options)
+            bound = partial(function, **dict(zip(names[1:], args, strict=False)), **options)
+            # The facts that the function declares.
+            vars(bound).update(vars(function))
+            return bound
         return function(*args, **options)
     except TypeError as error:
         # Python names the function itself, such as Change.__init__(); the text has its public name.

@@ -11,6 +11,7 @@ same on strings. From the terms of the paper (Shelhamer et al., 2016) to the cod
 * the adaptive clock (section 4.3): ``Change`` and ``adaptive`` (clockseg.clocks.threshold)
 * f_H, which carries held values over to the next frame: ``Carry``; the paper's is ``Identity`` (carry.py)
 * one frame, in which stages fire or hold and scores are fused: ``step`` (step.py)
+* a fill: a frame on which every stage fires, as on the first, and from which frames are counted
 
 The values between the parts of a network are lazy (lazy.py): an ``Executor`` makes the calls that are pending when one is read. The
 executors of clockseg.execution make them in other ways.

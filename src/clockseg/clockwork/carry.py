@@ -13,7 +13,7 @@ Of: TypeAlias = Literal["output", "held"]
 
 
 class Carry(Protocol):
-    """Propagates values of earlier frames to the current one. As they stand here, its members move nothing.
+    """Propagates values of earlier frames to the current one. Inherit from ``Identity`` what yours does not change.
 
     A session keeps each value as it was computed, and the motion composed since then, so ``move`` resamples a value only once.
     A motion of None means that nothing has moved.
@@ -57,7 +57,7 @@ class Carry(Protocol):
 
 @dataclass(frozen=True)
 class Identity(Carry):
-    """The paper's carry: a held value is reused as it is (f_H = I). A carry of your own may inherit what it does not change.
+    """The paper's carry: a held value is reused as it is (f_H = I).
 
     >>> Identity().move("score_fr of frame 3", None)
     'score_fr of frame 3'

@@ -125,8 +125,8 @@ ClockLike: TypeAlias = Clock | Callable[..., bool | Decision]
 class Plain:
     """A clock made from a function of the tick that returns a bool or a ``Decision``; it has no state.
 
-    ``gates_after``: see ``Facts``, which the function may declare as attributes. ``threshold``: passed to the function if that has
-    a parameter of this name, whose default it has.
+    ``gates_after``: see ``Facts``, which the function may declare as attributes. ``threshold``: passed to a function that has
+    a parameter of this name; by default that parameter's own default.
 
     >>> Plain(lambda tick, threshold=0.5: tick.fires >= threshold).threshold
     0.5
@@ -178,13 +178,10 @@ def as_clock(given: ClockLike) -> Clock:
     """Return a clock unchanged, or make one from a function of the tick."""
     if isinstance(given, type):
         raise UsageError(f"{given.__name__} is a class, not a clock; give an instance, {given.__name__}(..).")
-    needed = _parameters(given) if callable(given) else []
-    if len(needed) == 2:
-        return cast(Clock, given)  # called with a tick and a state
-    if len(needed) != 1 or needed[0].name == "stages":
+    if not is_clock(given):
         shown = name_of(given) if inspect.isfunction(given) else repr(given)
-        raise UsageError(f"{shown} is not a clock; give a function of (tick), or of (tick, state).")
-    return Plain(cast(Callable[..., bool | Decision], given))
+        raise UsageError(f"{shown} is not a clock; give a function of (tick), by this name, or of (tick, state).")
+    return cast(Clock, given) if len(_parameters(given)) == 2 else Plain(cast(Callable[..., bool | Decision], given))
 
 
 def name_of(clock: Any) -> str:

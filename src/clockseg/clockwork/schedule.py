@@ -181,6 +181,7 @@ def _check_watch(net: StagedNetwork, clock: Clock, number: int, watch: Watch) ->
             + (f", 1 to {number - 1}." if number > 1 else ': for stage 1 only the picture, difference(of="pixels").')
         )
     stage = net.stages[watch.stage - 1]
+    # A clock that declares no maps may not read them at all; it gets None.
     if watch.of == "scores" and stage.scores is None and facts(clock).watches is not None:
         raise UsageError(
             f"network {net.name!r} has no class scores at stage {watch.stage} ({stage.name}); "

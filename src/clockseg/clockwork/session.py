@@ -17,8 +17,8 @@ class Session:
 
     ``schedule``: a ``Schedule``, a function of the number of stages (``alternating``) or a clock (``adaptive(0.25)``). The output
     is the network's own (``street``: a label map, uint8 [h, w] at the frame's size, read-only). ``reset()`` and a
-    change of the frames' size start again with a fill. ``executor``: runs the parts; by default the network's own.
-    ``UsageError`` if the schedule does not fit the network.
+    change of the frames' size start again with a fill.
+    ``executor``: the network's own, which runs its parts. ``UsageError`` if the schedule does not fit the network.
 
     >>> from clockseg.clockwork.network import Stage
     >>> from clockseg.clocks.rates import skip_frame

@@ -69,7 +69,7 @@ class Memory(NamedTuple):
     record: Record
 
     def emptied(self, stages: Sequence[Cell]) -> Memory:
-        """Return a memory after which every stage fires, with the states of the clocks of these ``stages``."""
+        """Return a memory after which every stage fires (``t`` is -1), with the states of the clocks of these ``stages``."""
         return self._replace(t=-1, stages=tuple([NEVER._replace(state=cell.state) for cell in stages]))
 
 
@@ -115,7 +115,7 @@ def step(
                 emptied = frame.last.emptied(frame.past)
                 return step(net, schedule, emptied, image, vectors=vectors, executor=frame.executor)
         if answer.fire:
-            # It computes from the stage before it, and reflects the frame that this one reflects.
+            # It computes from the stage before it; with a delay, that one's value is of an earlier frame.
             source = before[i - 1] if i else Cell(frame.prepared, None, frame.t)
             trunk = Lazy(i, stage.name + ".body", stage.body, (source.trunk,))
             held = Lazy(i, stage.name + ".head", stage.head, (trunk,))
@@ -172,7 +172,7 @@ class CurrentFrame:
         self.motions: dict[int, Any] = {}
         self._moved: dict[tuple[Lazy, Lazy], Lazy] = {}
         if schedule.carry.estimates_motion:
-            # The carry may read the prepared frame, or no one.
+            # The carry may read the prepared frame before the network does, which then does not prepare it again.
             prepare = cache(partial(net.prepare, image))
             self.prepared = Lazy(0, "prepare", lambda image: prepare(), (image,))
             self.sight = self.by_carry("see", prepare, image, vectors)
@@ -200,6 +200,7 @@ class CurrentFrame:
     def look(self, i: int, before: Sequence[Cell], late: bool) -> dict[Watch, Any]:
         """Return the maps that the clock of stage ``i`` watches, from the cells of the stages ``before`` it."""
         found: dict[Watch, Any] = {}
+        # With a delay, the stages before it are seen as the previous frame left them, and moved to that frame.
         motions = self.last.motions if late and self.last is not None else self.motions
         for watch in self.schedule.watched[i]:
             if watch == PICTURE:

@@ -28,7 +28,7 @@ class Record(NamedTuple):
 
     ``fired`` and ``signal`` (None if the clock gave none): one per stage in order. ``reflects``: the frame (counted from the
     last fill) that each stage's value belongs to. ``held_moved``: per stage, True if the carry moved its held value, so that it
-    had to be fused again; empty if none was moved. ``propagated``: how the output was made if nothing was fused: "output" (the
+    had to be fused again; empty counts as none. ``propagated``: how the output was made if nothing was fused: "output" (the
     last one was propagated) or "interpolated"; else "".
     """
 
