@@ -61,7 +61,7 @@ def _add_live_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--lookahead", type=count, default=0, metavar="N", help=help)
     help = (
-        "latest: drop frames that would miss the target in favour of the newest; all: process every frame, however late "
+        "latest: drop frames that have waited longer than the target if a newer one is there; all: process every frame, however late "
         "(default: latest)"
     )
     group.add_argument("--drop", choices=("latest", "all"), default="latest", help=help)

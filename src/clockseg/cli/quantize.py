@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from clockseg.networks.quantization import Agreement, Quantization
 
 HELP = "write a network in 8 bits, calibrated on video"
-DESCRIPTION = """Write a network in 8 bits: a quarter of the size, and two to three times as fast on processors with 8-bit arithmetic.
+DESCRIPTION = """Write a network in 8 bits: a quarter of the size, and about twice as fast on processors with 8-bit arithmetic.
 
 The range of every feature map is measured on frames of VIDEO, which needs no labels. Use footage like that on which the
 network will be used. NAME.onnx is an ordinary network with the same tensors and cuts, with its sidecar NAME.json beside it,
