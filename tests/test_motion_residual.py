@@ -100,7 +100,7 @@ def test_it_gates_the_whole_network_which_then_runs_and_is_kept_as_one(gate) -> 
     "schedule", [motion_residual(0.1), either(every(8), budget(motion_residual, network_rate=0.5))]
 )
 def test_without_motion_it_is_refused_when_the_session_begins(schedule) -> None:
-    with pytest.raises(UsageError, match=r"(?s)carry identity estimates none\. Try --carry"):
+    with pytest.raises(UsageError, match=r"(?s)carry identity estimates none\. Give carried"):
         Session(NET, schedule)
     Session(NET, carried(schedule, WARP))
 
