@@ -11,6 +11,7 @@ import pytest
 
 import networks
 from clockseg import DataError
+from clockseg.cli.main import main
 from clockseg.datasets import read_data
 from clockseg.planning import command_time
 from clockseg.planning.candidates import SKIP, Candidate
@@ -69,6 +70,16 @@ def test_the_command_is_measured_with_the_plan_and_with_the_reference_on_every_f
     assert found.faster == pytest.approx(7 / 4)
     limited = promise(plan, read_data(video), limit=20)
     assert (asked[4], limited.frames, limited.timed_frames) == (20, 30, 20)
+
+
+@pytest.mark.parametrize(("per_frame", "warned"), [(0.3, True), (0.1, False)])
+def test_a_plan_that_slows_the_command_down_is_told(tmp_path, monkeypatch, capsys, per_frame, warned) -> None:
+    video = write_video(tmp_path / "b.mp4", [np.roll(picture(48, 32), t, axis=1) for t in range(40)])
+    times = [CommandTime(1.0, per_frame), CommandTime(1.0, 0.2)]
+    monkeypatch.setattr(command_time, "command_times", lambda *given: times)
+    network = ["--network", str(networks.write_tiny(tmp_path)), "--engine", "onnxruntime"]
+    assert main(["plan", str(video), *network, "--keep", "0.5", "--quiet"]) == 0
+    assert ("the whole command takes longer with this plan (0." in capsys.readouterr().err) == warned
 
 
 @pytest.mark.slow

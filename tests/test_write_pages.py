@@ -271,6 +271,41 @@ def test_a_clock_that_answers_with_an_array_is_refused(clock) -> None:
         list(run(NET, maps(3, 0), clock))
 
 
+ANSWERS = {
+    "nothing": None,
+    "text": "no",
+    "pair": (True, None),
+    "iterator": iter(()),
+    "fire": Decision("yes"),  # type: ignore[arg-type]
+    "signal": Decision(True, "much"),  # type: ignore[arg-type]
+    "signals": Decision(True, np.zeros(2)),  # type: ignore[arg-type]
+    "refill": Decision(True, refill=None),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_of_another_kind_is_refused_with_the_name_of_the_clock(answer) -> None:
+    def odd(tick):
+        return answer
+
+    for clock in (odd, families.either(odd, families.at_least_every(9)), families.invert(odd)):
+        with pytest.raises(UsageError, match=r"clock .*odd returned .*; return True, False or a Decision"):
+            list(run(NET, maps(3, 0), clock))
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64, lambda mean: np.asarray(float(mean))])
+def test_signals_of_numpy_are_numbers(number) -> None:
+    def brightness(tick, threshold=0.5):
+        signal = number(np.mean(tick.watched))
+        return Decision(signal >= threshold, signal)
+
+    records = [one for _, one in run(NET, maps(9, 0), brightness)]
+    assert all(type(signal) in (float, type(None)) for one in records for signal in one.signal)
+    assert all(type(fired) is bool for one in records for fired in one.fired)
+    recording = record(NET, maps(30, 0), keep=needs(NET, [brightness]))
+    assert type(tune([recording], brightness, 0.5).point.threshold) is float
+
+
 def test_a_placeholder_is_for_tune_and_plan_alone(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"\{\} stands for a threshold in `tune` and `plan`"):
         parse_schedule("my_clocks:ClassMoved({})")

@@ -98,13 +98,8 @@ def run(args: argparse.Namespace) -> int:
     facts = plan.facts() | {"seconds": seconds, "command": None if command is None else command.facts()}
     facts |= {"command_seconds": command_seconds}
     publish_schedule(args, facts, file, lambda: _text(plan, command, seconds, command_seconds))
-    for sentence in _warnings(plan):
+    for sentence in (*_warnings(plan), *_slower(command)):
         warn(sentence)
-    if command is not None and command.faster < 1:
-        warn(
-            f"the whole command takes longer with this plan ({command.faster:.2f}x as fast): this network costs less than carrying "
-            "its outputs. Run it on every frame, --schedule frame_oracle."
-        )
     return clips.exit_code
 
 
@@ -216,6 +211,16 @@ def _warnings(plan: Plan) -> list[str]:
     return [
         "the goal is met on the half of the video that the plan was chosen on, but not on the other, so the promise is "
         f"{_percent(plan.promised)}. Plan on more frames (--limit), or ask for a little more than you need."
+    ]
+
+
+def _slower(command: CommandPromise | None) -> list[str]:
+    """Return a sentence if the whole command takes longer with the plan than on every frame."""
+    if command is None or command.faster >= 1:
+        return []
+    return [
+        f"the whole command takes longer with this plan ({command.faster:.2f}x as fast as every frame): this network costs less than "
+        "propagating its outputs. Run it on every frame, --schedule frame_oracle."
     ]
 
 

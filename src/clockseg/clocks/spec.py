@@ -101,9 +101,8 @@ def uncarried(text: str) -> tuple[str, str | None]:
     if not is_carried(text):
         return text, None
     call: Any = parsed(text)
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    inner, carry = ([source(text, one) for one in given] + ["", ""])[:2]
-    return inner, carry or None
+    inner, *carry = (source(text, one) for one in (*call.args, *(keyword.value for keyword in call.keywords)))
+    return inner, carry[0] if carry else None
 
 
 def spelled(text: str, carry: Carry) -> str:

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeGuard, cast
 
+import numpy as np
+
 from clockseg.errors import UsageError, nearest, tell_fault, whole_number
 
 
@@ -203,19 +205,35 @@ def ask(clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
             f"the clock {name_of(clock)} of stage {tick.stage} returned {answer!r} at frame {tick.t}; return a pair: the "
             "decision and the state."
         )
-    decision, state = answer
-    return (decision if type(decision) is Decision else _decision(decision, clock)), state
+    return _decision(answer[0], clock), answer[1]
 
 
 def _decision(answer: Any, clock: Any) -> Decision:
-    """Return a clock's answer as a ``Decision``; ``UsageError`` if it is neither one nor True or False, such as an array."""
-    if isinstance(answer, Decision):
-        return answer
+    """Return a clock's answer as a ``Decision`` of plain values; ``UsageError`` if it is neither one nor True or False."""
+    fire, signal, refill = answer if isinstance(answer, Decision) else (answer, None, False)
+    if type(fire) is bool and refill is False and (signal is None or type(signal) is float):
+        return answer if type(answer) is Decision else Decision(fire)
+    if (
+        not _is_number(fire, "bui")
+        or not _is_number(refill, "bui")
+        or not (signal is None or _is_number(signal, "buif"))
+    ):
+        given = type(answer).__name__
+        if isinstance(answer, Decision):
+            given = "a Decision of " + ", ".join(type(value).__name__ for value in answer)
+        raise UsageError(
+            f"the clock {name_of(clock)} returned {given}; return True, False or a Decision, whose signal is a number or None."
+        )
+    return Decision(bool(fire), None if signal is None else float(signal), bool(refill))
+
+
+def _is_number(value: Any, kinds: str) -> bool:
+    """Return True for a number of NumPy's ``kinds`` of types, and for an array of no dimensions that holds one."""
     try:
-        return Decision(bool(answer))
-    except ValueError as error:
-        given = f"the clock {name_of(clock)} returned {type(answer).__name__}"
-        raise UsageError(f"{given}; return True, False or a Decision ({error}).") from error
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return array.ndim == 0 and array.dtype.kind in kinds
 
 
 class Facts(NamedTuple):

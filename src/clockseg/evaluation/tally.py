@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import NamedTuple
 
 from clockseg.clockwork.trace import Record
@@ -24,11 +23,15 @@ class Tally:
     network: int = 0
     seconds: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not self.fires:
+            object.__setattr__(self, "fires", (0,) * len(self.stages))
+
     def add(self, record: Record, *, first: bool) -> Tally:
         """Return this tally with one more frame; ``first`` if it is the first of its clip."""
         if first:
             return replace(self, clips=self.clips + 1, frames=self.frames + 1)
-        fires = tuple([count + fired for count, fired in zip_longest(self.fires, record.fired, fillvalue=0)])
+        fires = tuple([count + fired for count, fired in zip(self.fires, record.fired, strict=True)])
         network, seconds = self.network + any(record.fired), self.seconds + record.seconds.network
         return replace(self, frames=self.frames + 1, fires=fires, network=network, seconds=seconds)
 
@@ -38,7 +41,7 @@ class Tally:
             self.stages,
             self.clips + other.clips,
             self.frames + other.frames,
-            tuple([a + b for a, b in zip_longest(self.fires, other.fires, fillvalue=0)]),
+            tuple([a + b for a, b in zip(self.fires, other.fires, strict=True)]),
             self.network + other.network,
             self.seconds + other.seconds,
         )
@@ -51,7 +54,7 @@ class Tally:
     @property
     def fire_rate(self) -> dict[str, float | None]:
         """Per stage: firings after the first frame / (frames - 1); None for a clip of one frame."""
-        fires = zip(self.stages, self.fires or (0,) * len(self.stages), strict=True)
+        fires = zip(self.stages, self.fires, strict=True)
         return {name: n / self.later if self.later else None for name, n in fires}
 
     @property

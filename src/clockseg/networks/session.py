@@ -152,7 +152,7 @@ class Session(clockwork.Session):
         elif isinstance(found.carry, Interpolate):
             found.carry.refuse()
         super().__init__(opened, found)
-        self.tally = Tally(opened.names, fires=(0,) * len(opened))
+        self.tally = Tally(opened.names)
         self._bgr = bgr
         self._frames = stream(opened, found) if kind_of(opened) == "instances" else None
         self._palette = tuple(map(tuple, colours_of(getattr(opened.sidecar, "palette", ()))))
