@@ -346,6 +346,36 @@ def test_a_run_with_edited_code_is_not_resumed(network, dark, tmp_path, capsys, 
     assert "its manifest is of another run: digest" in capsys.readouterr().err
 
 
+CARRIES = """
+from clockseg.carry import Identity
+
+class Inherits(Identity):
+    def __init__(self, number): self.number = number
+
+class Silent:
+    estimates_motion, reads_vectors, of = False, False, "held"
+    def __init__(self, number): self.number = number
+    def see(self, prepare, image, vectors): return None
+    def observe(self, before, now): return None
+    def compose(self, first, then): return None
+    def move(self, value, motion): return value
+"""
+
+
+@pytest.mark.parametrize("carry", ["Inherits", "Silent"])
+def test_a_carry_that_does_not_print_its_arguments_is_resumed_with_the_same_ones_only(
+    network, dark, tmp_path, capsys, monkeypatch, carry
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "unprinted", raising=False)
+    (tmp_path / "unprinted.py").write_text(CARRIES)
+    given = (network, dark, tmp_path / "out", "--schedule", "skip_frame(2)", "--jobs", "2", "--carry")
+    assert command(*given, f"unprinted:{carry}(1)") == 0
+    assert command(*given, f"unprinted:{carry}(1)", "--resume") == 0
+    assert command(*given, f"unprinted:{carry}(2)", "--resume") == 2
+    assert "its manifest is of another run: digest" in capsys.readouterr().err
+
+
 def _given(network: Path, folder: Path) -> argparse.Namespace:
     from clockseg.cli.main import parser
 

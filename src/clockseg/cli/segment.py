@@ -173,7 +173,7 @@ def make_work(args: argparse.Namespace, made: Made | None = None) -> Work:
     writes = check_writes(args.write, kind_of(net))
     [(name, schedule)] = parse_schedules(None if args.schedule is None else [args.schedule], net, args.carry)
     size = None if args.size is None else str(args.size)
-    setting = {"network": args.network, "digest": _digest(args.network, schedule), "size": size}
+    setting = {"network": args.network, "digest": _digest(args, schedule), "size": size}
     more = {option: getattr(args, option) for option in WORK_OPTIONS}
     work = Work(net, schedule, writes, name=name, setting=setting, **more)
     if SourceFiles(files_of(args.network)).digest != before or made not in (None, _made(work)):
@@ -191,19 +191,22 @@ def recipe(args: argparse.Namespace, work: Work, *, threads: int) -> Callable[[]
 
 
 def _made(work: Work) -> Made:
-    return work.setting, work.name, str(work.schedule.carry)
+    return work.setting, work.name
 
 
-def _digest(network: str, schedule: Schedule) -> str:
-    """Return a digest of the network's files, its weights and its sidecar included, and of those of clocks and of the carry."""
+def _digest(args: argparse.Namespace, schedule: Schedule) -> str:
+    """Return a digest of the network's files, its weights and its sidecar included, and of those of clocks and of the carry.
+
+    With code of the user's, it is also one of the options as typed, since an object may not tell its arguments.
+    """
     from clockseg.clockwork.clock import facts, walk
     from clockseg.networks.load import files_of
 
     clocks = [one for clock in schedule.clocks for one in walk(clock)]
     files = [file for one in clocks for file in facts(one).files if file.is_file()]
-    files += filter(None, map(_module_file, (*clocks, schedule.carry)))
-    digest = hashlib.sha256()
-    for path in (*files_of(network), *dict.fromkeys(files)):
+    code = [found for one in (*clocks, schedule.carry) if (found := _module_file(one)) is not None]
+    digest = hashlib.sha256(repr((args.schedule, args.carry)).encode() if code else b"")
+    for path in (*files_of(args.network), *dict.fromkeys([*files, *code])):
         with path.open("rb") as file:
             hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()[:16]

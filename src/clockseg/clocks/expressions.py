@@ -68,6 +68,9 @@ def text_of(value: Any) -> str:
         return f"{value.__module__}:{value.__qualname__}"
     if is_dataclass(value) and type(value).__str__ is object.__str__:
         return f"{type(value).__module__}:{type(value).__qualname__}({_arguments(value)})"
+    kind: Any = type(value)
+    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+        return f"{kind.__module__}:{kind.__qualname__}"
     return str(value)
 
 

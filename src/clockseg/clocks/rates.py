@@ -112,5 +112,5 @@ def carried(schedule: ScheduleLike, carry: Carry) -> NamedSchedule:
     warp(flow)
     """
     as_carry(carry)
-    text = f"carried({text_of(schedule)}, {carry})"
+    text = f"carried({text_of(schedule)}, {text_of(carry)})"
     return NamedSchedule(lambda stages: replace(schedule_for(schedule, stages), carry=carry), text)

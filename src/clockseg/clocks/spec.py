@@ -10,7 +10,7 @@ from typing import Any
 from clockseg import clocks
 from clockseg.carry.warp import CARRIES, carry_of
 from clockseg.clocks import rates
-from clockseg.clocks.expressions import object_named, parsed, source
+from clockseg.clocks.expressions import object_named, parsed, source, text_of
 from clockseg.clocks.rates import NamedSchedule, carried
 from clockseg.clockwork.carry import Carry, identity
 from clockseg.clockwork.clock import is_clock
@@ -110,4 +110,4 @@ def spelled(text: str, carry: Carry) -> str:
     text = text.strip()
     while is_carried(text):
         text, _ = uncarried(text)
-    return text if carry == identity else f"carried({text}, {carry})"
+    return text if carry == identity else f"carried({text}, {text_of(carry)})"

@@ -20,6 +20,7 @@ import numpy as np
 
 from clockseg import __version__
 from clockseg.carry import settled
+from clockseg.clocks.expressions import text_of
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, check
 from clockseg.clockwork.trace import Record
@@ -138,7 +139,7 @@ class Work:
             "network": self.net.name,
             "engine": self.net.engine,
             "schedule": self.name or repr(self.schedule),
-            "carry": str(self.schedule.carry),
+            "carry": text_of(self.schedule.carry),
             **self.setting,
             "writes": list(self.writes),
             "every": self.every,
@@ -292,7 +293,7 @@ class _Session:
     """A network over the frames of a clip, and the sums of its records; ``decoded``: frames, taken or not."""
 
     def __init__(self, work: Work, clip: Clip, limit: int | None, on_progress: OnProgress) -> None:
-        self.decoded, self.figures, self.carry = 0, Figures(Tally(work.net.names)), str(work.schedule.carry)
+        self.decoded, self.figures, self.carry = 0, Figures(Tally(work.net.names)), text_of(work.schedule.carry)
         self._work, self._clip, self._limit, self._on_progress = work, clip, limit, on_progress
         self._stream, self._key_frames = stream(work.net, work.schedule), 0
         self._meter = Meter(work.net, work.setting.get("digest") or "")
@@ -310,7 +311,7 @@ class _Session:
                 # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
                 run.compile(one)
                 shown = run.run(one)
-                self.carry = str(settled(self._work.schedule.carry, one.vectors))
+                self.carry = text_of(settled(self._work.schedule.carry, one.vectors))
                 self._measure_confidence()
                 yield from self._told(shown)
             yield from self._told(run.end())
